@@ -1,0 +1,58 @@
+# Everything a newcomer needs: `make demo`, `make test`. Both create .venv on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Build environments obey the pins too (the second name is the one newer pips read).
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types layers unit nightly bench format clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Penstock needs Python 3.11 or later; say PYTHON=/path/to/python3 if it is not 'python3'." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "This Python has no venv module (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+install: $(STAMP) ## Create .venv with the pinned packages
+
+demo: $(STAMP) ## Match a year of New York flights against a hundred subscriptions
+	@$(BIN)/penstock demo
+
+test: lint types layers unit ## Everything that CI runs
+
+lint: $(STAMP) ## Lint and check the format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## Type-check strictly
+	$(BIN)/mypy
+
+layers: $(STAMP) ## Check that imports point down only
+	$(BIN)/lint-imports --no-cache
+
+unit: $(STAMP) ## Run the tests with Hypothesis's quick profile
+	$(BIN)/python -m pytest
+
+nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (an hour or so)
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m property
+
+bench: $(STAMP) ## Print the benchmarks
+	@$(BIN)/penstock bench filters
+
+format: $(STAMP) ## Format the code and apply safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove what make created
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

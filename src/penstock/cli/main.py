@@ -1,0 +1,248 @@
+"""Arguments, help texts and exit status. Each command is imported only when it runs."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from penstock.errors import PenstockError
+
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+_LANGUAGES = ("sql", "padres", "json")
+
+_EPILOG = """\
+examples:
+  penstock parse "origin = 'JFK' and dep_delay > 60"
+  penstock parse "[class,eq,'STOCK'],[price,<,20]" --from padres --to json
+  penstock covers "price > 10" "price between 20 and 30"
+  penstock merge "price between 50 and 100" "price between 90 and 120"
+  penstock match --subscriptions rules.jsonl --events events.parquet --output matches.jsonl
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; return its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except PenstockError as error:
+        # One line, whatever the message quotes.
+        sys.stderr.write(f"penstock: {' '.join(str(error).split())}\n")
+        return EXIT_BAD_INPUT
+    except BrokenPipeError:
+        # Whoever read our output has gone (`| head`); that is no error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("penstock: interrupted\n")
+        return EXIT_INTERRUPTED
+    return status
+
+
+def _command(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+    """A command that is imported when it is called, so that the program starts quickly."""
+
+    def run(options: argparse.Namespace) -> int:
+        from importlib import import_module
+
+        status: int = getattr(import_module(f"penstock.{module}"), function)(options)
+        return status
+
+    return run
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock",
+        description="Filters on events' content: parse, compare, merge and match them.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_languages(commands)
+    _add_relations(commands)
+    _add_match(commands)
+    _add_bench(commands)
+    demo = _add(commands, "demo", "match a year of New York flights against a hundred subscriptions")
+    demo.add_argument("--flights", type=_positive, metavar="N", help="only the first N flights")
+    demo.set_defaults(run=_command("cli.demo", "run"))
+    return parser
+
+
+class _Version(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, **rest: object) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=str(rest.get("help")))
+
+    def __call__(self, parser: argparse.ArgumentParser, *_rest: object) -> None:
+        from penstock import __version__
+
+        sys.stdout.write(f"penstock {__version__}\n")
+        parser.exit()
+
+
+_Commands = argparse._SubParsersAction  # the only name argparse has for it
+
+
+def _add(
+    commands: "_Commands[argparse.ArgumentParser]", name: str, summary: str, examples: str = ""
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"examples:\n{examples}" if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _add_from(parser: argparse.ArgumentParser, what: str = "the language of the filters") -> None:
+    parser.add_argument(
+        "--from", dest="language", choices=_LANGUAGES, default="sql", help=f"{what} (default: sql)"
+    )
+
+
+def _add_languages(commands: "_Commands[argparse.ArgumentParser]") -> None:
+    parse = _add(
+        commands,
+        "parse",
+        "check a filter and print its canonical form",
+        "  penstock parse \"not (price <= 10 or symbol != 'ACME')\"\n"
+        "  penstock parse \"[class,eq,'STOCK'],[price,<,20]\" --from padres --to sql\n"
+        '  echo "price > 10" | penstock parse - --to json\n',
+    )
+    parse.add_argument("text", metavar="TEXT", help="the filter; - reads it from standard input")
+    _add_from(parse, "the language of the text")
+    parse.add_argument("--to", choices=_LANGUAGES, default="sql", help="the language to print (default: sql)")
+    parse.set_defaults(run=_command("cli.relations", "parse"))
+    schema = _add(commands, "schema", "print the JSON Schema of the JSON form")
+    schema.set_defaults(run=_command("cli.relations", "schema"))
+
+
+def _add_relations(commands: "_Commands[argparse.ArgumentParser]") -> None:
+    relations = {
+        "covers": (
+            "print true if every event that matches G matches F, else false",
+            "price > 10",
+            "price > 20",
+        ),
+        "overlaps": ("print true if some event can match both F and G, else false", "a > 1", "b = 2"),
+        "identical": (
+            "print true if F and G match the same events, else false",
+            "price < 300 or price > 400",
+            "price not between 300 and 400",
+        ),
+    }
+    for name, (summary, f, g) in relations.items():
+        relation = _add(commands, name, summary, f'  penstock {name} "{f}" "{g}"\n')
+        relation.add_argument("f", metavar="F", help="a filter")
+        relation.add_argument("g", metavar="G", help="another filter")
+        _add_from(relation)
+        relation.set_defaults(run=_command("cli.relations", "relate"), relation=name)
+    merge = _add(
+        commands,
+        "merge",
+        "print one filter for the union of several, with as few parts as can be",
+        '  penstock merge "price between 50 and 100" "price between 90 and 120"\n'
+        '  penstock merge "x = 1 and y = 1" "x = 2 and y = 2" --budget 0.5\n',
+    )
+    merge.add_argument("filters", metavar="F", nargs="+", help="filters")
+    merge.add_argument(
+        "--budget",
+        type=_share,
+        default=0.0,
+        metavar="SHARE",
+        help="let the merger match more than the union, up to this estimated share of what it matches "
+        "(default: 0, exactly the union)",
+    )
+    merge.add_argument("--json", action="store_true", help="print predicate, perfect and excess as JSON")
+    _add_from(merge)
+    merge.set_defaults(run=_command("cli.relations", "merge"))
+
+
+def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
+    match = _add(
+        commands,
+        "match",
+        "say which subscriptions match which events",
+        "  penstock match --subscriptions rules.jsonl --events events.jsonl\n"
+        "  penstock match --subscriptions rules.csv --events day.parquet --output matches.jsonl\n"
+        "  zcat events.jsonl.gz | penstock match --subscriptions rules.jsonl --events - --line-buffered\n"
+        "  penstock match --subscriptions rules.jsonl --events log.jsonl --family at=time\n"
+        "\nSubscriptions are rows with id, filter and, if you like, subscriber; several rows with one id\n"
+        "are alternatives. Out comes a JSON line for each event that matched:\n"
+        '  {"event": <its "id" attribute if it has one, else its 0-based row>, "ids": [...]}\n',
+    )
+    match.add_argument(
+        "--subscriptions",
+        required=True,
+        metavar="FILE",
+        help="JSON lines, CSV or Parquet; - for standard input",
+    )
+    match.add_argument("--events", required=True, metavar="FILE", help="likewise")
+    match.add_argument(
+        "--output", metavar="FILE", help="write here, whole or not at all (default: standard output)"
+    )
+    formats = ("jsonl", "csv", "parquet")
+    match.add_argument("--subscriptions-format", choices=formats, help="if the name does not tell")
+    match.add_argument("--events-format", choices=formats, help="if the name does not tell")
+    match.add_argument(
+        "--family",
+        action="append",
+        default=[],
+        metavar="NAME=FAMILY",
+        help="read an attribute as bool, number, string or time; repeat for more (JSON has no times; "
+        "in CSV, string keeps leading zeros)",
+    )
+    match.add_argument(
+        "--null",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a field of a CSV file that means absent, besides an empty one, such as NA; repeat for more",
+    )
+    match.add_argument(
+        "--unsupported",
+        choices=("refuse", "skip"),
+        default="refuse",
+        help="what to do with values that have no family, as lists and null in JSON: stop with an error, "
+        "or leave the attribute out (default: refuse)",
+    )
+    match.add_argument(
+        "--line-buffered",
+        action="store_true",
+        help="write each line at once; without it nothing is written until all events have been read well",
+    )
+    _add_from(match, "the language of filters that are text")
+    match.set_defaults(run=_command("cli.match", "run"))
+
+
+def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
+    bench = _add(
+        commands, "bench", "print benchmarks", "  penstock bench filters\n  penstock bench filters --json\n"
+    )
+    kinds = bench.add_subparsers(metavar="WHAT", required=True)
+    filters = _add(kinds, "filters", "parsing, loading and comparing filters")
+    filters.add_argument(
+        "--count", type=_positive, default=1_000_000, metavar="N", help="filters to load (1000000)"
+    )
+    filters.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the generated filters (1)")
+    filters.add_argument("--json", action="store_true", help="print the results as JSON")
+    filters.set_defaults(run=_command("bench.filters", "run"))
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("a number above 0 is needed")
+    return number
+
+
+def _share(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError("a share between 0 and 1 is needed")
+    return number

@@ -1,0 +1,34 @@
+"""A progress bar on standard error, where that is a terminal; nothing elsewhere."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+
+@contextmanager
+def progress(
+    what: str, total: int | None, unit: Literal["bytes", "rows"] = "bytes"
+) -> Iterator[Callable[[int], None]]:
+    """Give a function to call with how far the work has come since the last call."""
+    if not sys.stderr.isatty():
+        yield lambda _step: None
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    amount: bars.ProgressColumn = bars.DownloadColumn() if unit == "bytes" else bars.MofNCompleteColumn()
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), amount, bars.TimeRemainingColumn())
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        # Drawing costs more than matching: report a step in a hundred only.
+        pending, step = 0, (total or 2**22) // 100 + 1
+
+        def advance(amount_done: int) -> None:
+            nonlocal pending
+            pending += amount_done
+            if pending >= step:
+                bar.advance(task, pending)
+                pending = 0
+
+        yield advance

@@ -1,0 +1,112 @@
+"""Every error that Penstock raises on purpose, under one root.
+
+Each message says what was wrong, where, and what to do about it.
+"""
+
+__all__ = [
+    "EventError",
+    "FilterError",
+    "FilterSyntaxError",
+    "InexpressibleError",
+    "InputError",
+    "LimitError",
+    "MissingExtraError",
+    "PenstockError",
+    "UnsupportedValueError",
+]
+
+_SNIPPET_BEFORE = 24
+_SNIPPET_AFTER = 24
+
+
+class PenstockError(Exception):
+    """The root of all errors of Penstock."""
+
+
+class EventError(PenstockError, ValueError):
+    """An event that cannot be one: no attributes, a bad name, a name given twice."""
+
+
+class UnsupportedValueError(EventError):
+    """A value that belongs to no family (a list, null, bytes), or lies outside its family's range."""
+
+
+class FilterError(PenstockError, ValueError):
+    """A constraint or filter that cannot be one: an unknown operator, a value it does not take."""
+
+
+class InexpressibleError(FilterError):
+    """A predicate that the language asked for has no words for."""
+
+
+class InputError(PenstockError, ValueError):
+    """A file that cannot be read as what it was said to be; the message names file and line."""
+
+
+class MissingExtraError(PenstockError, ImportError):
+    """A part of Penstock that needs an optional package; the message has the command to install it."""
+
+
+class LimitError(PenstockError, ValueError):
+    """Something exceeds one of the limits of `penstock.model.limits`; the message names it."""
+
+    def __init__(self, what: str, limit_name: str, limit: int) -> None:
+        super().__init__(f"{what}: the limit is {limit:,} ({limit_name})")
+        self.limit_name = limit_name
+        self.limit = limit
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), str(self), {"limit_name": self.limit_name, "limit": self.limit})
+
+
+class FilterSyntaxError(FilterError):
+    """A text that is no filter in its language.
+
+    `position` is the 0-based offset in `text` (None where only a path is known, as in the JSON form);
+    `expected` says what could have stood there.
+    """
+
+    def __init__(self, expected: str, text: str, position: int | None, *, found: str | None = None) -> None:
+        self.expected = expected
+        self.text = text
+        self.position = position
+        super().__init__(_describe(expected, text, position, found))
+
+    def pointer(self) -> str:
+        """Two lines: the text around the error, and a caret under the place."""
+        start, end = _window(self.text, self.position or 0)
+        shown = "".join(c if c.isprintable() else " " for c in self.text[start:end])
+        return f"{shown}\n{' ' * ((self.position or 0) - start)}^"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        state = {"expected": self.expected, "text": self.text, "position": self.position}
+        return _rebuild, (type(self), str(self), state)
+
+
+def _rebuild(kind: type[PenstockError], message: str, state: dict[str, object]) -> PenstockError:
+    """Unpickle an error whose constructor takes more than its message."""
+    error = kind.__new__(kind, message)
+    error.args = (message,)
+    error.__dict__.update(state)
+    return error
+
+
+def _window(text: str, position: int) -> tuple[int, int]:
+    return max(0, position - _SNIPPET_BEFORE), min(len(text), position + _SNIPPET_AFTER)
+
+
+def _describe(expected: str, text: str, position: int | None, found: str | None) -> str:
+    seen = f", found {found}" if found else ""
+    if position is None:
+        return f"expected {expected}{seen}"
+    start, end = _window(text, position)
+    before = ("…" if start else "") + text[start:position]
+    after = text[position:end] + ("…" if end < len(text) else "")
+    place = f"column {position + 1}"
+    if "\n" in text[:position]:
+        line = text.count("\n", 0, position)
+        place = f"line {line + 1}, column {position - text.rfind(chr(10), 0, position)}"
+    # One line, whatever the text holds; ⟨here⟩ because a caret needs a second line.
+    snippet = f"{before}⟨here⟩{after}".encode("unicode_escape", "replace").decode("ascii")
+    snippet = snippet.replace("\\u27e8here\\u27e9", "⟨here⟩").replace("\\u2026", "…")
+    return f"{place}: expected {expected}{seen}: {snippet}"

@@ -1,0 +1,144 @@
+"""The canonical form of a disjunction of filters.
+
+Filters that no event can match are dropped, filters that another covers are absorbed, and filters that
+differ in one attribute are merged where one value set holds the union; again, until nothing changes.
+The result depends only on the set of filters given, not on their order, and is a fixed point.
+
+All merging here is perfect: it changes no event's answer.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from penstock.errors import LimitError
+from penstock.filters import cuts
+from penstock.filters.filter import ALWAYS, Filter
+from penstock.filters.valuesets import ABSENT, EXISTS, ValueSet, of_cuts
+from penstock.model.limits import EXPANSION_WORK_MAX
+from penstock.model.values import Family
+
+
+class Work:
+    """Counts the steps of one canonicalisation, so that hostile input ends in an error, not in a wait."""
+
+    def __init__(self, limit: int | None = EXPANSION_WORK_MAX) -> None:
+        self.left = limit
+
+    def spend(self, steps: int) -> None:
+        """Count steps; raise when there were too many."""
+        if self.left is not None:
+            self.left -= steps
+            if self.left < 0:
+                what = "the filter takes too many steps to bring into a disjunction of filters"
+                raise LimitError(what, "EXPANSION_WORK_MAX", EXPANSION_WORK_MAX)
+
+
+def canonical(filters: Iterable[Filter], work: Work) -> tuple[Filter, ...]:
+    """The canonical form, sorted."""
+    kept = {f for f in filters if f.satisfiable}
+    if len(kept) < 2:
+        return tuple(kept)
+    while True:
+        merged = set(_absorbed(_merged(_ordered(kept), work), work))
+        if merged == kept:
+            return tuple(_ordered(kept))
+        kept = merged
+
+
+def _ordered(filters: Iterable[Filter]) -> list[Filter]:
+    return sorted(filters, key=Filter.sort_key)
+
+
+def _absorbed(filters: list[Filter], work: Work) -> list[Filter]:
+    """Without the filters that another one covers.
+
+    A filter that asks for one value of an attribute (most do) can only cover filters that ask for the
+    same one, so those are found by a dictionary; only the others are compared pair by pair.
+    """
+    if ALWAYS in filters:
+        return [ALWAYS]
+    by_point: dict[tuple[str, ValueSet], list[Filter]] = defaultdict(list)
+    by_pair: list[Filter] = []
+    for general in filters:
+        point = next((item for item in general.conditions.items() if item[1].is_point), None)
+        (by_pair if point is None else by_point[point]).append(general)
+    kept: list[Filter] = []
+    for special in filters:
+        candidates = by_pair
+        if by_point:
+            candidates = [
+                f for item in special.conditions.items() if item in by_point for f in by_point[item]
+            ]
+            candidates += by_pair
+        work.spend(len(candidates))
+        size = len(special.conditions)
+        if not any(
+            len(general.conditions) <= size and general is not special and general.covers(special)
+            for general in candidates
+        ):
+            kept.append(special)
+    return kept
+
+
+def _merged(filters: list[Filter], work: Work) -> list[Filter]:
+    """With filters united that differ in one attribute only: one attribute after the other, by name."""
+    names = sorted({name for f in filters for name in f.conditions})
+    for name in names:
+        if len(filters) < 2:
+            break
+        groups: dict[frozenset[tuple[str, ValueSet]], list[Filter]] = defaultdict(list)
+        united: list[Filter] = []
+        for f in filters:
+            if name in f.conditions:
+                rest = frozenset(item for item in f.conditions.items() if item[0] != name)
+                groups[rest].append(f)
+            else:
+                united.append(f)
+        work.spend(len(filters))
+        for group in groups.values():
+            if len(group) == 1:
+                united.append(group[0])
+                continue
+            work.spend(len(group))
+            united += [
+                group[0].replace(name, states) for states in unite([f.conditions[name] for f in group])
+            ]
+        filters = united
+    return filters
+
+
+def unite(sets: list[ValueSet]) -> list[ValueSet | None]:
+    """The union of value sets of one attribute in as few as can be; None for "anything or absent"."""
+    if EXISTS in sets:
+        return [None] if ABSENT in sets else [EXISTS]
+    alike: dict[tuple[object, ...], list[ValueSet]] = defaultdict(list)
+    for states in sets:
+        alike[int(states.kind), states.required, states.forbidden].append(states)
+    united = [
+        of_cuts(group[0].kind, cuts.union_all([s.cuts for s in group]), group[0].required, group[0].forbidden)
+        for group in alike.values()
+    ]
+    trimmed = [states for one in united if (states := _trimmed(one, united)).cuts]
+    return [
+        states
+        for states in trimmed
+        if not any(other.covers(states) for other in trimmed if other is not states)
+    ]
+
+
+def _trimmed(states: ValueSet, others: list[ValueSet]) -> ValueSet:
+    """Plain string intervals without those that lie within a set with patterns.
+
+    So `x in ('a', 'z') or x like '%z'` has one form, however it was put together.
+    """
+    if states.kind is not Family.STRING or states.required or states.forbidden:
+        return states
+    patterned = [other for other in others if other.required or other.forbidden]
+    if not patterned:
+        return states
+    pieces = [
+        piece
+        for piece in cuts.intervals(states.cuts)
+        if not any(other.covers(ValueSet(Family.STRING, cuts.from_intervals([piece]))) for other in patterned)
+    ]
+    return ValueSet(Family.STRING, cuts.from_intervals(pieces))

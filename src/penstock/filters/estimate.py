@@ -1,0 +1,155 @@
+"""How many events a filter is likely to match: shares of an event stream, from what is known of it.
+
+A distribution says, for one attribute, what share of the events has it in a given value set. Attributes
+are taken as independent. Where nothing is known, `Assumed` makes do with the constants that the filters
+themselves mention: half of the weight is spread evenly over the cells into which these cut the family,
+half by the cells' length where the family has lengths (numbers and times).
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, Protocol
+
+from penstock.errors import FilterError
+from penstock.filters import cuts
+from penstock.filters.constraint import literal
+from penstock.filters.filter import Filter
+from penstock.filters.order import LEAST, Point, successor
+from penstock.filters.valuesets import Presence, ValueSet
+from penstock.model.values import Family, Value
+
+_PATTERN_SHARE: Final = 0.1
+"""The share of strings that a pattern is assumed to match when there are no values to try it on."""
+
+
+class Distribution(Protocol):
+    """What is known of one attribute's values."""
+
+    def share(self, states: ValueSet) -> float:
+        """The share of all events, 0 to 1, in which the attribute is in one of these states."""
+
+
+class ValueCounts:
+    """A distribution by counts of values; None counts the events without the attribute.
+
+    >>> from penstock.filters.constraint import value_set
+    >>> ValueCounts({"JFK": 60, "LGA": 30, None: 10}).share(value_set("=", "JFK"))
+    0.6
+    """
+
+    def __init__(self, counts: Mapping[Value | None, float]) -> None:
+        total = math.fsum(counts.values())
+        if not total > 0 or any(count < 0 for count in counts.values()):
+            raise FilterError("the counts of a distribution are not negative and not all zero")
+        self._shares = {value: count / total for value, count in counts.items()}
+
+    def share(self, states: ValueSet) -> float:
+        """The share of the counted values that are in the set."""
+        return math.fsum(share for value, share in self._shares.items() if states.admits(value))
+
+
+class Histogram:
+    """A distribution of numbers or times by bins: `counts[i]` fall evenly in [edges[i], edges[i + 1]).
+
+    `absent` counts the events without the attribute.
+    """
+
+    def __init__(self, edges: Sequence[Value], counts: Sequence[float], *, absent: float = 0) -> None:
+        points = [literal(edge) for edge in edges]
+        families = {family for family, _point in points}
+        if len(families) != 1 or not families <= {Family.NUMBER, Family.TIME}:
+            raise FilterError("the edges of a histogram are numbers, or times")
+        self._family = families.pop()
+        self._edges = [point for _family, point in points]
+        total = math.fsum(counts) + absent
+        if len(edges) != len(counts) + 1 or any(
+            a >= b for a, b in zip(self._edges, self._edges[1:], strict=False)
+        ):
+            raise FilterError("a histogram has rising edges, one more than counts")
+        if not total > 0 or min(*counts, absent) < 0:
+            raise FilterError("the counts of a histogram are not negative and not all zero")
+        self._shares = [count / total for count in counts]
+        self._absent = absent / total
+
+    def share(self, states: ValueSet) -> float:
+        """The share of the bins, cut evenly, that lies in the set."""
+        if states.kind is Presence.ABSENT:
+            return self._absent
+        if states.kind is Presence.EXISTS:
+            return 1 - self._absent
+        if states.kind is not self._family:
+            return 0.0
+        parts = []
+        for start, end, share in zip(self._edges, self._edges[1:], self._shares, strict=False):
+            inside = cuts.intersection(states.cuts, (start, end))
+            parts.append(share * sum(b - a for a, b in cuts.intervals(inside)) / (end - start))
+        return math.fsum(parts)
+
+
+class Assumed:
+    """What is assumed of an attribute of which only the filters' own constants are known."""
+
+    def __init__(self, mentioned: Iterable[ValueSet]) -> None:
+        marks: dict[Family, set[Point]] = {}
+        for states in mentioned:
+            if isinstance(states.kind, Family):
+                marks.setdefault(states.kind, set()).update(states.cuts)
+        self._cells: dict[Family, list[tuple[Point, float]]] = {}
+        # Two more cells: the attribute is absent, or present in a way that nobody asks about.
+        count = 2 + sum(len(points | {LEAST[family]}) for family, points in marks.items())
+        self._elsewhere = 1 / count
+        for family, points in marks.items():
+            starts = sorted(points | {LEAST[family]})
+            lengths = _lengths(family, starts)
+            weight = len(starts) / count
+            self._cells[family] = [
+                (start, weight * (0.5 / len(starts) + 0.5 * length))
+                for start, length in zip(starts, lengths, strict=True)
+            ]
+
+    def share(self, states: ValueSet) -> float:
+        """The weight of the cells in the set, thinned by its patterns."""
+        if states.kind is Presence.ABSENT:
+            return self._elsewhere
+        if states.kind is Presence.EXISTS:
+            return 1 - self._elsewhere
+        if not isinstance(states.kind, Family):
+            return 0.0
+        cells = self._cells.get(states.kind, ())
+        share = math.fsum(weight for start, weight in cells if cuts.contains(states.cuts, start))
+        thinned = _PATTERN_SHARE ** len(states.required) * (1 - _PATTERN_SHARE) ** len(states.forbidden)
+        return share * thinned
+
+
+def _lengths(family: Family, starts: list[Point]) -> list[float]:
+    """Each cell's part of the length between the outermost constants; even where there is no length."""
+    lengths = [0.0] * len(starts)
+    if family in (Family.NUMBER, Family.TIME):
+        for at, (start, end) in enumerate(pairwise(starts)):
+            if start != LEAST[family] and end != successor(family, start):
+                lengths[at] = float(end) - float(start)
+    span = math.fsum(lengths)
+    if not 0 < span < math.inf:
+        return [1 / len(starts)] * len(starts)
+    return [length / span for length in lengths]
+
+
+class Estimator:
+    """Shares of whole filters: known distributions where given, assumed ones elsewhere."""
+
+    def __init__(
+        self, filters: Iterable[Filter], distributions: Mapping[str, Distribution] | None = None
+    ) -> None:
+        mentioned: dict[str, list[ValueSet]] = {}
+        for f in filters:
+            for name, states in f.conditions.items():
+                mentioned.setdefault(name, []).append(states)
+        self._known: dict[str, Distribution] = {name: Assumed(sets) for name, sets in mentioned.items()}
+        self._known.update(distributions or {})
+
+    def share(self, f: Filter) -> float:
+        """The share of all events that the filter is likely to match."""
+        if not f.satisfiable:
+            return 0.0
+        return math.prod(self._known[name].share(states) for name, states in f.conditions.items())

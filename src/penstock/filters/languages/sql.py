@@ -1,0 +1,424 @@
+"""The SQL language: the boolean part of WHERE.
+
+    predicate   = predicate OR predicate | predicate AND predicate | NOT predicate
+                | '(' predicate ')' | TRUE | FALSE | condition
+    condition   = attribute comparison literal | literal comparison attribute
+                | attribute [NOT] BETWEEN literal AND literal
+                | attribute [NOT] IN '(' literal {',' literal} ')'
+                | attribute [NOT] LIKE string [ESCAPE string]
+                | attribute IS [NOT] NULL
+                | (STARTSWITH | ENDSWITH | CONTAINS) '(' attribute ',' string ')'
+                | (EXISTS | ABSENT) '(' attribute ')'
+                | attribute                                    a bool that is true
+    comparison  = '=' | '==' | '!=' | '<>' | '<' | '<=' | '>' | '>='
+    literal     = number | string | TRUE | FALSE | (TIMESTAMP | DATE) string
+    attribute   = word {'.' word} | '"' anything '"' | '`' anything '`', also dotted
+
+Keywords are case-insensitive, names are not. The parser is recursive descent over one regular expression
+of tokens, which takes the commonest condition, `word comparison literal`, in one piece.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from penstock.errors import FilterError, FilterSyntaxError, LimitError, PenstockError
+from penstock.filters import patterns
+from penstock.filters.constraint import Constraint
+from penstock.filters.describe import describe, describe_filter
+from penstock.filters.expression import And, Expression, Not, Or, normalise
+from penstock.filters.filter import Filter
+from penstock.filters.languages.literals import read_number, write_number
+from penstock.filters.predicate import Predicate
+from penstock.model.limits import DEPTH_MAX, TEXT_LENGTH_MAX
+from penstock.model.values import Time, Value
+
+_WORD: Final = r"[^\W\d]\w*+(?:\.[^\W\d]\w*+)*+"
+_NUMBER: Final = r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?(?![\w.])"
+_STRING: Final = r"'(?:[^']++|'')*+'"
+_COMPARISON: Final = r"<=|>=|<>|!=|==?|<|>"
+_QUOTED: Final = r'(?:"(?:[^"]++|"")*+"|`(?:[^`]++|``)*+`)'
+_TOKEN: Final = re.compile(
+    rf"""\s*+(?:
+      (?P<condition>({_WORD})\s*+({_COMPARISON})\s*+(?:({_NUMBER})|({_STRING})))
+    | (?P<time>(?:timestamp|date)\s*+{_STRING})
+    | (?P<name>(?:{_QUOTED}|{_WORD})(?:\.(?:{_QUOTED}|{_WORD}))++)
+    | (?P<word>{_WORD})
+    | (?P<number>{_NUMBER})
+    | (?P<string>{_STRING})
+    | (?P<comparison>{_COMPARISON})
+    | (?P<mark>[(),])
+    | (?P<quoted>{_QUOTED})
+    | (?P<end>\Z)
+    | (?P<bad>.)
+    )""",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+_RESERVED: Final = frozenset({"and", "or", "not", "in", "between", "like", "is", "null", "true", "false"})
+_BARE: Final = re.compile(_WORD)
+_QUOTED_OR_WORD: Final = re.compile(rf"{_QUOTED}|{_WORD}")
+
+_MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_SYNONYMS: Final = {"==": "=", "<>": "!="}
+_FUNCTIONS: Final = {
+    "startswith": "prefix",
+    "endswith": "suffix",
+    "contains": "substring",
+    "exists": "exists",
+    "absent": "absent",
+}
+
+_ATTRIBUTE: Final = "an attribute name"
+_VALUE: Final = "a value (a number, 'text', true, false or timestamp '…')"
+_CONDITION: Final = "a condition such as price > 10"
+
+
+def parse(text: str) -> Predicate:
+    """Read a predicate from SQL text, or raise FilterSyntaxError with the place."""
+    if len(text) > TEXT_LENGTH_MAX:
+        what = f"the text of a filter has {len(text):,} characters"
+        raise LimitError(what, "TEXT_LENGTH_MAX", TEXT_LENGTH_MAX)
+    return normalise(_Parser(text).whole())
+
+
+def write(predicate: Predicate) -> str:
+    """Write the predicate in its canonical SQL form."""
+    return _write(describe(predicate), _OUTERMOST)
+
+
+def write_filter(f: Filter) -> str:
+    """Write one filter in its canonical SQL form."""
+    return _write(describe_filter(f), _OUTERMOST)
+
+
+Token = tuple[str, object, int]
+"""Kind, content, offset. The kinds: keyword, attribute, literal, comparison, condition, end, ( ) and ,"""
+
+
+class _Parser:
+    """Recursive descent over the tokens of one text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = self._tokens()
+        self.at = 0
+        self.depth = 0
+
+    def _tokens(self) -> list[Token]:
+        """Cut the text into tokens."""
+        tokens: list[Token] = []
+        for found in _TOKEN.finditer(self.text):
+            kind = found.lastgroup
+            if kind == "condition":
+                tokens.append(self._condition_token(found))
+            elif kind == "mark":
+                mark = found["mark"]
+                tokens.append((mark, mark, found.start("mark")))
+            elif kind == "word":
+                word = found["word"]
+                keyword = word.lower()
+                start = found.start("word")
+                if keyword in _RESERVED:
+                    tokens.append(("keyword", keyword, start))
+                else:
+                    tokens.append(("attribute", word, start))
+            elif kind == "end":
+                tokens.append(("end", "", found.start("end")))
+                break
+            else:
+                tokens.append(self._rarer_token(found, kind or ""))
+        return tokens
+
+    def _condition_token(self, found: re.Match[str]) -> Token:
+        _whole, name, comparison, number, string = found.group(1, 2, 3, 4, 5)
+        if name.lower() in _RESERVED:
+            self._fail_at(_CONDITION, found.start(2), f'the keyword {name} (a name is quoted: "{name}")')
+        value: Value = (
+            read_number(number, self.text, found.start(4))
+            if string is None
+            else string[1:-1].replace("''", "'")
+        )
+        return "condition", Constraint(name, _SYNONYMS.get(comparison, comparison), value), found.start(2)
+
+    def _rarer_token(self, found: re.Match[str], kind: str) -> Token:
+        content, start = found[kind], found.start(kind)
+        if kind == "number":
+            return "literal", read_number(content, self.text, start), start
+        if kind == "string":
+            return "literal", content[1:-1].replace("''", "'"), start
+        if kind == "comparison":
+            return "comparison", _SYNONYMS.get(content, content), start
+        if kind in ("quoted", "name"):
+            return "attribute", ".".join(_unquoted(part) for part in _QUOTED_OR_WORD.findall(content)), start
+        if kind == "time":
+            return "literal", self._time(content, start), start
+        if content in "'\"`":
+            self._fail_at(f"a closing {content} for the one opened here", start, "the end of the text")
+        return self._fail_at("a name, a value, an operator or a parenthesis", start, repr(content))
+
+    def _time(self, content: str, start: int) -> Time:
+        quote = content.index("'")
+        try:
+            return Time.parse(content[quote + 1 : -1])
+        except PenstockError as error:
+            return self._fail_at("a time", start + quote, str(error))
+
+    def _fail_at(self, expected: str, start: int, found: str) -> NoReturn:
+        raise FilterSyntaxError(expected, self.text, start, found=found) from None
+
+    def _fail(self, expected: str, *, back: int = 0) -> NoReturn:
+        kind, content, start = self.tokens[self.at - back]
+        if kind == "condition":
+            assert isinstance(content, Constraint)  # noqa: S101
+            content = content.attribute
+        shown = "the end of the text" if kind == "end" else repr(content)[:60]
+        self._fail_at(expected, start, f"the keyword {content}" if kind == "keyword" else shown)
+
+    def _keyword(self, *words: str) -> bool:
+        """Step over the keyword if it is one of these."""
+        kind, content, _start = self.tokens[self.at]
+        if kind == "keyword" and content in words:
+            self.at += 1
+            return True
+        return False
+
+    def _mark(self, mark: str, expected: str | None = None) -> None:
+        """Step over a mark, which must be there."""
+        if self.tokens[self.at][0] != mark:
+            self._fail(expected or f"'{mark}'")
+        self.at += 1
+
+    def _take(self, kind: str, expected: str) -> object:
+        """Step over a token of the kind, which must be there, and return its content."""
+        found, content, _start = self.tokens[self.at]
+        if found != kind:
+            self._fail(expected)
+        self.at += 1
+        return content
+
+    def whole(self) -> Expression:
+        """Read the whole text."""
+        expression = self._disjunction()
+        if self.tokens[self.at][0] != "end":
+            if self.tokens[self.at][0] == ")":
+                self._fail("the end of the text (nothing is open here)")
+            self._fail("and, or, or the end of the text")
+        return expression
+
+    def _disjunction(self) -> Expression:
+        first = self._conjunction()
+        if not self._keyword("or"):
+            return first
+        parts = [first, self._conjunction()]
+        while self._keyword("or"):
+            parts.append(self._conjunction())
+        return Or(parts)
+
+    def _conjunction(self) -> Expression:
+        first = self._negation()
+        if not self._keyword("and"):
+            return first
+        parts = [first, self._negation()]
+        while self._keyword("and"):
+            parts.append(self._negation())
+        return And(parts)
+
+    def _negation(self) -> Expression:
+        negated = False
+        while self._keyword("not"):
+            negated = not negated
+        part = self._primary()
+        return Not(part) if negated else part
+
+    def _primary(self) -> Expression:
+        kind, content, _start = self.tokens[self.at]
+        if kind == "condition":
+            self.at += 1
+            return content  # type: ignore[return-value]
+        if kind == "(":
+            return self._parenthesis()
+        if kind == "attribute":
+            self.at += 1
+            if self.tokens[self.at][0] == "(":
+                return self._call(str(content))
+            return self._condition(str(content))
+        if kind == "literal":
+            return self._mirrored()
+        if kind == "keyword" and content in ("true", "false"):
+            if self.tokens[self.at + 1][0] == "comparison":
+                return self._mirrored()
+            self.at += 1
+            return And(()) if content == "true" else Or(())
+        return self._fail(_CONDITION)
+
+    def _parenthesis(self) -> Expression:
+        self.at += 1
+        self.depth += 1
+        if self.depth > DEPTH_MAX:
+            raise LimitError("parentheses nest too deep", "DEPTH_MAX", DEPTH_MAX)
+        inner = self._disjunction()
+        self._mark(")", "and, or, or ')'")
+        self.depth -= 1
+        return inner
+
+    def _call(self, function: str) -> Expression:
+        operator = _FUNCTIONS.get(function.lower())
+        if operator is None:
+            self._fail(f"a function that filters have ({', '.join(_FUNCTIONS)})", back=1)
+        self._mark("(")
+        attribute = str(self._take("attribute", _ATTRIBUTE))
+        value = None
+        if operator not in ("exists", "absent"):
+            self._mark(",")
+            value = self._string()
+        self._mark(")")
+        return Constraint(attribute, operator, value)
+
+    def _condition(self, attribute: str) -> Expression:
+        """What may follow an attribute."""
+        kind, content, _start = self.tokens[self.at]
+        if kind == "comparison":
+            self.at += 1
+            return Constraint(attribute, str(content), self._literal())
+        if self._keyword("is"):
+            negated = self._keyword("not")
+            if not self._keyword("null"):
+                self._fail("null" if negated else "null or not null")
+            return Constraint(attribute, "exists" if negated else "absent")
+        negation = "not " if self._keyword("not") else ""
+        if self._keyword("in"):
+            return self._checked(attribute, f"{negation}in", self._list())
+        if self._keyword("between"):
+            low = self._literal()
+            if not self._keyword("and"):
+                self._fail("and, with the upper end of the range")
+            return self._checked(attribute, f"{negation}between", (low, self._literal()))
+        if self._keyword("like"):
+            return self._checked(attribute, f"{negation}like", self._pattern())
+        if negation:
+            self._fail("in, between or like")
+        if kind in ("literal", "attribute", "condition", "("):
+            self._fail("an operator (=, !=, <, <=, >, >=, in, between, like, is null)")
+        return Constraint(attribute, "=", True)
+
+    def _checked(self, attribute: str, operator: str, value: object) -> Constraint:
+        """A constraint whose value might not suit its operator: if so, say where."""
+        constraint = Constraint(attribute, operator, value)
+        try:
+            constraint.value_set()
+        except LimitError:
+            raise
+        except FilterError as error:
+            self._fail_at(
+                f"a value that {operator.removeprefix('not ')} can take",
+                self.tokens[self.at - 1][2],
+                str(error),
+            )
+        return constraint
+
+    def _mirrored(self) -> Expression:
+        value = self._literal()
+        comparison = str(self._take("comparison", "a comparison (=, !=, <, <=, >, >=)"))
+        return Constraint(str(self._take("attribute", _ATTRIBUTE)), _MIRRORED[comparison], value)
+
+    def _literal(self) -> Value:
+        kind, content, _start = self.tokens[self.at]
+        if kind == "literal":
+            self.at += 1
+            return content  # type: ignore[return-value]
+        if kind == "keyword" and content in ("true", "false"):
+            self.at += 1
+            return content == "true"
+        if kind == "keyword" and content == "null":
+            self._fail("a value (is null asks whether an attribute is absent)")
+        if kind in ("attribute", "condition"):
+            self._fail(f"{_VALUE}; text stands in single quotes")
+        return self._fail(_VALUE)
+
+    def _string(self) -> str:
+        if not isinstance(self.tokens[self.at][1], str):
+            self._fail("a string in single quotes")
+        return str(self._take("literal", "a string in single quotes"))
+
+    def _list(self) -> tuple[Value, ...]:
+        self._mark("(", "'(' and a list of values")
+        values = [self._literal()]
+        while self.tokens[self.at][0] == ",":
+            self.at += 1
+            values.append(self._literal())
+        self._mark(")", "',' or ')'")
+        return tuple(values)
+
+    def _pattern(self) -> str:
+        text = self._string()
+        kind, content, _start = self.tokens[self.at]
+        if kind == "attribute" and str(content).lower() == "escape":
+            self.at += 1
+            escape = self._string()
+            try:
+                return patterns.to_like(patterns.from_like(text, escape))
+            except FilterError as error:
+                self._fail_at("a pattern and its escape character", self.tokens[self.at - 1][2], str(error))
+        return text
+
+
+def _unquoted(part: str) -> str:
+    quote = part[0]
+    return part[1:-1].replace(quote * 2, quote) if quote in '"`' else part
+
+
+_OUTERMOST, _IN_OR, _IN_AND = 0, 1, 2
+
+
+def _write(expression: Expression, place: int) -> str:
+    """Write an expression; parentheses only where `or` stands within `and`."""
+    if isinstance(expression, Constraint):
+        return _write_constraint(expression)
+    assert isinstance(expression, And | Or)  # noqa: S101 - canonical forms have no Not
+    if isinstance(expression, And):
+        return " and ".join(_write(part, _IN_AND) for part in expression.parts) or "true"
+    text = " or ".join(_write(part, _IN_OR) for part in expression.parts) or "false"
+    return f"({text})" if place == _IN_AND and expression.parts else text
+
+
+def _write_constraint(constraint: Constraint) -> str:
+    name, operator = write_name(constraint.attribute), constraint.operator
+    write_value = _VALUE_WRITERS.get(operator.removeprefix("not "))
+    if write_value is not None:
+        negation = "not " if operator.startswith("not ") else ""
+        return f"{name} {negation}{write_value(constraint.value)}"
+    return f"{name} {operator} {write_literal(constraint.value)}"
+
+
+def _like(symbols: str) -> str:
+    return f"like {write_literal(patterns.to_like(symbols))}"
+
+
+_VALUE_WRITERS: Final[dict[str, Callable[..., str]]] = {
+    "between": lambda ends: f"between {write_literal(ends[0])} and {write_literal(ends[1])}",
+    "in": lambda values: f"in ({', '.join(write_literal(value) for value in values)})",
+    "like": lambda text: f"like {write_literal(text)}",
+    "prefix": lambda text: _like(text + patterns.RUN),
+    "suffix": lambda text: _like(patterns.RUN + text),
+    "substring": lambda text: _like(patterns.RUN + text + patterns.RUN),
+    "exists": lambda _none: "is not null",
+    "absent": lambda _none: "is null",
+}
+
+
+def write_name(name: str) -> str:
+    """Write an attribute name, quoted where it must be."""
+    if _BARE.fullmatch(name) and name.lower() not in _RESERVED:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def write_literal(value: Value) -> str:
+    """Write a value as SQL."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Time):
+        return f"timestamp '{value}'"
+    return write_number(value)

@@ -1,0 +1,63 @@
+"""One door to all languages: `parse`, and what counts as a predicate where one is asked for."""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal, get_args
+
+from penstock.errors import FilterError
+from penstock.filters.constraint import Constraint
+from penstock.filters.filter import Filter
+from penstock.filters.languages import json, padres, sql
+from penstock.filters.predicate import Predicate
+
+Language = Literal["sql", "padres", "json"]
+LANGUAGES: Final = get_args(Language)
+
+PredicateLike = Predicate | Filter | Constraint | str
+
+_PARSERS: Final[dict[str, Callable[[Any], Predicate]]] = {
+    "sql": sql.parse,
+    "padres": padres.parse,
+    "json": json.parse,
+}
+_WRITERS: Final[dict[str, Callable[[Predicate], str]]] = {
+    "sql": Predicate.to_sql,
+    "padres": Predicate.to_padres,
+    "json": Predicate.to_json,
+}
+
+
+def parse(text: str | bytes | dict[str, object], language: Language = "sql") -> Predicate:
+    """Read a predicate from text in one of the languages.
+
+    >>> parse("origin = 'JFK' and dep_delay > 60").matches({"origin": "JFK", "dep_delay": 75})
+    True
+
+    The JSON form may also come as bytes or as the dict it decodes to.
+    """
+    read = _PARSERS.get(language)
+    if read is None:
+        raise FilterError(f"there is no language {language!r:.40}; say one of {', '.join(LANGUAGES)}")
+    if isinstance(text, str) or (language == "json" and isinstance(text, bytes | dict)):
+        return read(text)
+    raise FilterError(f"a filter in {language} is text, not {type(text).__name__}")
+
+
+def write(predicate: Predicate, language: Language = "sql") -> str:
+    """Write a predicate in one of the languages."""
+    to_text = _WRITERS.get(language)
+    if to_text is None:
+        raise FilterError(f"there is no language {language!r:.40}; say one of {', '.join(LANGUAGES)}")
+    return to_text(predicate)
+
+
+def as_predicate(given: PredicateLike) -> Predicate:
+    """Take a predicate, a filter, a constraint, or SQL text for the predicate it says."""
+    if isinstance(given, Predicate):
+        return given
+    if isinstance(given, str):
+        return sql.parse(given)
+    if isinstance(given, Filter):
+        return Predicate((given,))
+    if isinstance(given, Constraint):
+        return Predicate((Filter((given,)),))
+    raise FilterError(f"a predicate, a filter or SQL text was expected, not {type(given).__name__}")

@@ -1,0 +1,185 @@
+"""Patterns on strings: SQL's LIKE, and with it suffix and substring.
+
+A pattern is kept as a string in which two lone surrogates stand for the wildcards (no string value can
+hold one): ONE matches any one character, RUN any run of them, also none. Neighbouring wildcards are put
+in one order, so that `%_%` and `_%` are the same pattern.
+
+Matching never backtracks: literal stretches are found with `str.find`, stretches with a ONE by the
+shift-and method, a machine word of pattern at a time. A pattern of k characters on a string of n costs
+O(n) and O(n k / 64).
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from penstock.errors import FilterError, LimitError
+from penstock.model.limits import PATTERN_LENGTH_MAX
+
+Pattern = str
+
+ONE: Final = "\ud800"
+RUN: Final = "\ud801"
+DEFAULT_ESCAPE: Final = "\\"
+
+
+def from_like(text: str, escape: str = DEFAULT_ESCAPE) -> Pattern:
+    """Read a LIKE pattern; `escape` makes the next `%`, `_` or itself a plain character."""
+    if len(escape) != 1 or escape in "%_":
+        raise FilterError(f"a LIKE escape is one character other than % and _, not {escape!r:.20}")
+    symbols: list[str] = []
+    characters = iter(text)
+    for character in characters:
+        if character == escape:
+            escaped = next(characters, "")
+            if escaped not in ("%", "_", escape):
+                raise FilterError(
+                    f"in the LIKE pattern {text[:60]!r}, {escape!r} must stand before %, _ or {escape!r}"
+                )
+            symbols.append(escaped)
+        else:
+            symbols.append(RUN if character == "%" else ONE if character == "_" else character)
+    return _canonical("".join(symbols))
+
+
+def suffix(text: str) -> Pattern:
+    """The pattern of all strings that end so."""
+    return _canonical(RUN + text)
+
+
+def substring(text: str) -> Pattern:
+    """The pattern of all strings that have this inside."""
+    return _canonical(RUN + text + RUN)
+
+
+def to_like(pattern: Pattern) -> str:
+    """Write a pattern for LIKE, with the default escape."""
+    for plain in (DEFAULT_ESCAPE, "%", "_"):
+        pattern = pattern.replace(plain, DEFAULT_ESCAPE + plain)
+    return pattern.replace(RUN, "%").replace(ONE, "_")
+
+
+def has_wildcard(pattern: Pattern) -> bool:
+    """Whether more than one string can match."""
+    return ONE in pattern or RUN in pattern
+
+
+def literal_prefix(pattern: Pattern) -> str:
+    """What every matching string starts with."""
+    ends = [at for at in (pattern.find(ONE), pattern.find(RUN)) if at >= 0]
+    return pattern[: min(ends)] if ends else pattern
+
+
+def length_min(pattern: Pattern) -> int:
+    """The length of the shortest string that matches."""
+    return len(pattern) - pattern.count(RUN)
+
+
+def matches(pattern: Pattern, text: str) -> bool:
+    """Whether the text matches. Where the text is itself a pattern: whether it is covered, symbol by symbol.
+
+    For patterns this is sound: a ONE stands for any symbol but RUN, a literal only for itself.
+    """
+    first, middle, last = _segments(pattern)
+    if last is None:
+        return len(text) == len(first) and _stands_at(first, text, 0)
+    end = len(text) - len(last)
+    at = len(first)
+    if at > end or not _stands_at(first, text, 0) or not _stands_at(last, text, end):
+        return False
+    for segment in middle:
+        found = _find(segment, text, at, end)
+        if found < 0:
+            return False
+        at = found + len(segment)
+    return True
+
+
+def covers(general: Pattern, special: Pattern) -> bool:
+    """Whether every string that matches `special` surely matches `general` (sound, not complete)."""
+    ones = len(general) - 1
+    if general == ONE * ones + RUN:  # only a length is asked for
+        return length_min(special) >= ones
+    return matches(general, special)
+
+
+def disjoint(a: Pattern, b: Pattern) -> bool:
+    """Whether surely no string matches both (sound, not complete)."""
+    a_fixed, b_fixed = RUN not in a, RUN not in b
+    if (a_fixed and length_min(b) > len(a)) or (b_fixed and length_min(a) > len(b)):
+        return True
+    a_first, b_first = a.partition(RUN)[0], b.partition(RUN)[0]
+    a_last, b_last = a.rpartition(RUN)[2], b.rpartition(RUN)[2]
+    return _clash(a_first, b_first) or _clash(a_last[::-1], b_last[::-1])
+
+
+def _clash(a: str, b: str) -> bool:
+    pairs = zip(a, b, strict=False)
+    return any(x != y and x != ONE and y != ONE for x, y in pairs)
+
+
+def _canonical(symbols: str) -> Pattern:
+    if RUN in symbols:
+        parts: list[str] = []
+        wild = ""
+        for symbol in symbols:
+            if symbol in (RUN, ONE):
+                wild += symbol
+                continue
+            if wild:
+                parts.append(_ordered(wild))
+                wild = ""
+            parts.append(symbol)
+        if wild:
+            parts.append(_ordered(wild))
+        symbols = "".join(parts)
+    if has_wildcard(symbols) and len(symbols) > PATTERN_LENGTH_MAX:
+        what = f"a LIKE pattern has {len(symbols):,} characters"
+        raise LimitError(what, "PATTERN_LENGTH_MAX", PATTERN_LENGTH_MAX)
+    return symbols
+
+
+def _ordered(wild: str) -> str:
+    return ONE * wild.count(ONE) + (RUN if RUN in wild else "")
+
+
+@lru_cache(maxsize=4096)
+def _segments(pattern: Pattern) -> tuple[str, tuple[str, ...], str | None]:
+    """Split at the RUNs: what stands at the start, in between, and at the end (None without a RUN)."""
+    first, *rest = pattern.split(RUN)
+    if not rest:
+        return first, (), None
+    return first, tuple(rest[:-1]), rest[-1]
+
+
+def _stands_at(segment: str, text: str, at: int) -> bool:
+    if ONE not in segment:
+        return text.startswith(segment, at)
+    piece = text[at : at + len(segment)]
+    return len(piece) == len(segment) and all(
+        s == c or (s == ONE and c != RUN) for s, c in zip(segment, piece, strict=True)
+    )
+
+
+def _find(segment: str, text: str, start: int, end: int) -> int:
+    """Where the segment first stands in text[start:end], or -1."""
+    if ONE not in segment:
+        return text.find(segment, start, end)
+    masks, any_mask = _masks(segment)
+    goal = 1 << (len(segment) - 1)
+    state = 0
+    for at in range(start, end):
+        state = (state << 1 | 1) & masks.get(text[at], any_mask)
+        if state & goal:
+            return at - len(segment) + 1
+    return -1
+
+
+@lru_cache(maxsize=1024)
+def _masks(segment: str) -> tuple[dict[str, int], int]:
+    """For shift-and: per character, the positions of the segment where it may stand."""
+    any_mask = sum(1 << at for at, symbol in enumerate(segment) if symbol == ONE)
+    masks: dict[str, int] = {RUN: 0}
+    for at, symbol in enumerate(segment):
+        if symbol != ONE:
+            masks[symbol] = masks.get(symbol, any_mask) | 1 << at
+    return masks, any_mask

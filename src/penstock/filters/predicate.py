@@ -1,0 +1,87 @@
+"""The predicate: a disjunction of filters. What a subscription says, in any language.
+
+Equality is by canonical form, and equal predicates always match the same events. For one filter, and for
+predicates over one attribute and family, the converse holds too (where value sets are exact); two
+disjunctions over several attributes may slice the same events differently: `identical` decides that.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from penstock.errors import FilterError, LimitError
+from penstock.filters.disjunction import Work, canonical
+from penstock.filters.filter import Filter
+from penstock.model.events import Event
+from penstock.model.limits import DISJUNCTS_MAX
+
+
+class Predicate:
+    """A disjunction of filters in canonical form. Without a filter it matches nothing."""
+
+    __slots__ = ("filters",)
+
+    filters: tuple[Filter, ...]
+
+    def __init__(self, filters: Iterable[Filter] = ()) -> None:
+        given = list(filters)
+        for f in given:
+            if not isinstance(f, Filter):
+                raise FilterError(f"a predicate is made of filters, not of {type(f).__name__}")
+        self.filters = within_limit(canonical(given, Work()))
+
+    @property
+    def satisfiable(self) -> bool:
+        """False when it is known that no event can match."""
+        return bool(self.filters)
+
+    def matches(self, event: Event | Mapping[str, object]) -> bool:
+        """Whether one of the filters matches the event."""
+        attributes = (event if isinstance(event, Event) else Event(event)).attributes
+        return any(f.admits(attributes) for f in self.filters)
+
+    def to_sql(self) -> str:
+        """Write the predicate as the boolean part of SQL's WHERE."""
+        from penstock.filters.languages import sql
+
+        return sql.write(self)
+
+    def to_padres(self) -> str:
+        """Write the predicate in the PADRES form, or raise InexpressibleError."""
+        from penstock.filters.languages import padres
+
+        return padres.write(self)
+
+    def to_json(self) -> str:
+        """Write the predicate in the JSON form."""
+        from penstock.filters.languages import json
+
+        return json.write(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self.filters == other.filters if isinstance(other, Predicate) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.filters)
+
+    def __str__(self) -> str:
+        return self.to_sql()
+
+    def __repr__(self) -> str:
+        return f"<Predicate {self}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return of_canonical, (self.filters,)
+
+
+def of_canonical(filters: tuple[Filter, ...]) -> Predicate:
+    """The predicate of filters that are in canonical form already."""
+    made = Predicate.__new__(Predicate)
+    made.filters = filters
+    return made
+
+
+def within_limit(filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
+    """The filters, or LimitError when they are too many for one predicate."""
+    if len(filters) > DISJUNCTS_MAX:
+        what = f"the predicate is a disjunction of {len(filters):,} filters"
+        raise LimitError(what, "DISJUNCTS_MAX", DISJUNCTS_MAX)
+    return filters

@@ -1,0 +1,84 @@
+"""Relations between predicates: covers, overlaps, identical.
+
+Vocabulary and definitions follow seed paper 000 (Salo 2010), section 3.1: a filter covers another when
+it matches every event that the other matches; two overlap when some event matches both; they are
+identical when each covers the other.
+
+Deciding whether one disjunction covers another is co-NP-complete. Here each filter of the covered side is
+cut down by the filters of the covering side, one after the other, until nothing is left or a rest
+remains that none of them touches. Within `COVERING_WORK_MAX` steps this is complete wherever value sets
+are exact (bool, number, time, ordered and prefix string constraints). Past it, and with suffix, substring
+and LIKE patterns, it is sound: a cover may go unnoticed, none is ever claimed falsely.
+"""
+
+from collections.abc import Iterator
+
+from penstock.filters.filter import Filter
+from penstock.filters.parsing import PredicateLike, as_predicate
+from penstock.filters.valuesets import ABSENT, EXISTS
+from penstock.model.limits import COVERING_WORK_MAX
+
+
+def covers(f: PredicateLike, g: PredicateLike) -> bool:
+    """Whether every event that matches `g` matches `f`; never true unless so (see the module)."""
+    f, g = as_predicate(f), as_predicate(g)
+    if len(f.filters) == 1 and len(g.filters) == 1:
+        return f.filters[0].covers(g.filters[0])
+    return all(covered_by_union(special, f.filters) for special in g.filters)
+
+
+def overlaps(f: PredicateLike, g: PredicateLike) -> bool:
+    """Whether some event matches both; never false unless none does."""
+    theirs = as_predicate(g).filters
+    return any(a.overlaps(b) for a in as_predicate(f).filters for b in theirs)
+
+
+def identical(f: PredicateLike, g: PredicateLike) -> bool:
+    """Whether both match the same events; never true unless so."""
+    f, g = as_predicate(f), as_predicate(g)
+    return f.filters == g.filters or (covers(f, g) and covers(g, f))
+
+
+def covered_by_union(special: Filter, union: tuple[Filter, ...]) -> bool:
+    """Whether the filters together surely cover one filter."""
+    if any(general.covers(special) for general in union):
+        return True
+    if len(union) < 2:
+        return not special.satisfiable
+    return next(remainder(special, union), None) is None
+
+
+def remainder(whole: Filter, parts: tuple[Filter, ...], work: int = COVERING_WORK_MAX) -> Iterator[Filter]:
+    """Yield disjoint boxes that make up what is left of a filter without the parts.
+
+    A box may have value sets that no constraint can say (NaN alone). When the work is used up, the boxes
+    not yet cut are yielded as they are, so that what is yielded is never too little.
+    """
+    stack = [(whole, 0)]
+    while stack:
+        box, at = stack.pop()
+        while at < len(parts) and not parts[at].overlaps(box):
+            at += 1
+            work -= 1
+        if at == len(parts) or work <= 0:
+            yield box
+            continue
+        pieces = list(subtract(box, parts[at]))
+        work -= 1 + len(pieces)
+        stack += [(piece, at + 1) for piece in pieces]
+
+
+def subtract(box: Filter, part: Filter) -> Iterator[Filter]:
+    """Yield disjoint boxes that make up what is in one filter and not in another."""
+    for name, states in part.conditions.items():
+        known = box.conditions.get(name)
+        if known is None:
+            # The attribute may be in any state: absent, or present in some way.
+            outside = [piece for state in (ABSENT, EXISTS) for piece in state.difference(states)]
+            inside = states
+        else:
+            outside = known.difference(states)
+            inside = known.intersection(states)
+        for piece in outside:
+            yield box.replace(name, piece)
+        box = box.replace(name, inside)

@@ -1,0 +1,308 @@
+"""The canonical value set of one attribute: what a filter lets the attribute be.
+
+An attribute of an event is in exactly one state: absent, or present with a value of one family, or
+present as NaN. A value set holds states of one kind: the values of one family that lie in `cuts` (for
+strings also: that match every `required` pattern and no `forbidden` one), or one of the three special
+states. `EXISTS` holds every state but absence.
+
+For bool, number and time, and for strings without patterns, each set has one form, and every relation
+here is exact. With patterns (suffix, substring, LIKE) the relations are sound: `covers` is never true
+falsely, `overlaps` never false falsely, but a cover or an emptiness may go unnoticed.
+"""
+
+from bisect import bisect_right
+from enum import IntEnum
+from os.path import commonprefix
+from typing import Final
+
+import msgspec
+
+from penstock.filters import cuts, patterns
+from penstock.filters.cuts import Cuts
+from penstock.filters.order import LEAST, after_prefix, successor
+from penstock.filters.patterns import RUN, Pattern
+from penstock.model.values import Family, Time, Value
+
+_POINTS_MAX: Final = 16
+"""A string interval of so few values is looked at value by value. ('a' and 'a\\0' are neighbours.)"""
+
+
+class Presence(IntEnum):
+    """The kinds of value set that are about no family. The numbers go on where Family's end."""
+
+    ABSENT = 0
+    NAN = 5
+    EXISTS = 6
+
+
+_STATE_OF_TYPE: Final[dict[type, Family | Presence]] = {
+    type(None): Presence.ABSENT,
+    bool: Family.BOOL,
+    int: Family.NUMBER,
+    float: Family.NUMBER,
+    str: Family.STRING,
+    Time: Family.TIME,
+}
+
+
+class ValueSet(msgspec.Struct, frozen=True, gc=False):
+    """A set of states of one attribute; see the module. Make one with `of_cuts` or from a constraint."""
+
+    kind: Family | Presence
+    cuts: Cuts
+    required: tuple[Pattern, ...] = ()
+    forbidden: tuple[Pattern, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known that no value is in the set."""
+        return not self.cuts
+
+    @property
+    def is_point(self) -> bool:
+        """Whether the set is known to hold exactly one value of a family."""
+        if len(self.cuts) > 2 or not self.cuts or not isinstance(self.kind, Family) or self.required:
+            return False
+        following = successor(self.kind, self.cuts[0])
+        return self.cuts[1:] == (() if following is None else (following,))
+
+    def admits(self, value: Value | None) -> bool:
+        """Whether a value, or None for an absent attribute, is in the set."""
+        kind = self.kind
+        if _STATE_OF_TYPE[type(value)] is not kind:
+            if kind is Presence.EXISTS:
+                return value is not None
+            return kind is Presence.NAN and value != value
+        if kind is Presence.ABSENT:
+            return bool(self.cuts)
+        point = value.nanoseconds if kind is Family.TIME else value  # type: ignore[union-attr]
+        if not bisect_right(self.cuts, point) & 1 or value != value:
+            return False
+        return not (self.required or self.forbidden) or (
+            all(patterns.matches(pattern, value) for pattern in self.required)  # type: ignore[arg-type]
+            and not any(patterns.matches(pattern, value) for pattern in self.forbidden)  # type: ignore[arg-type]
+        )
+
+    def covers(self, other: "ValueSet") -> bool:
+        """Whether every state in `other` is surely in this set."""
+        kind = self.kind
+        if kind is not other.kind:
+            return (kind is Presence.EXISTS and other.kind is not Presence.ABSENT) or not other.cuts
+        if not cuts.covers(self.cuts, other.cuts):
+            return False
+        if not (self.required or self.forbidden):
+            return True
+        return all(_implied(pattern, other) for pattern in self.required) and all(
+            _excluded(pattern, other) for pattern in self.forbidden
+        )
+
+    def overlaps(self, other: "ValueSet") -> bool:
+        """Whether a state may be in both."""
+        if self.kind is other.kind and not (
+            self.required or self.forbidden or other.required or other.forbidden
+        ):
+            return cuts.overlap(self.cuts, other.cuts)
+        return not self.intersection(other).is_empty
+
+    def intersection(self, other: "ValueSet") -> "ValueSet":
+        """The states in both."""
+        if self.kind is not other.kind:
+            if self.kind is Presence.EXISTS and other.kind is not Presence.ABSENT:
+                return other
+            if other.kind is Presence.EXISTS and self.kind is not Presence.ABSENT:
+                return self
+            return NOTHING
+        return of_cuts(
+            self.kind,
+            cuts.intersection(self.cuts, other.cuts),
+            self.required + other.required,
+            self.forbidden + other.forbidden,
+        )
+
+    def union(self, other: "ValueSet") -> "ValueSet | None":
+        """The states in either, or None where no one value set holds just these."""
+        if self.kind is other.kind and self.required == other.required and self.forbidden == other.forbidden:
+            return of_cuts(self.kind, cuts.union(self.cuts, other.cuts), self.required, self.forbidden)
+        if self.covers(other):
+            return self
+        return other if other.covers(self) else None
+
+    def difference(self, other: "ValueSet") -> "list[ValueSet]":
+        """The states in this set and not in `other`, as disjoint value sets, none known to be empty."""
+        if not self.overlaps(other):
+            return [self]
+        if self.kind is Presence.EXISTS and other.kind is not Presence.EXISTS:
+            rest = (part.difference(other) for part in _PRESENT)
+            return [piece for pieces in rest for piece in pieces]
+        if self.kind is not other.kind or not isinstance(self.kind, Family):
+            return []  # other is EXISTS, or both are the same single state
+        outside = cuts.difference(self.cuts, other.cuts, LEAST[self.kind])
+        pieces = [of_cuts(self.kind, outside, self.required, self.forbidden)]
+        inside = self.intersection(of_cuts(self.kind, other.cuts))
+        for pattern in other.required:
+            pieces.append(inside.intersection(not_like(pattern)))
+            inside = inside.intersection(like(pattern))
+        for pattern in other.forbidden:
+            pieces.append(inside.intersection(like(pattern)))
+            inside = inside.intersection(not_like(pattern))
+        return [piece for piece in pieces if piece.cuts]
+
+    def sort_key(self) -> tuple[object, ...]:
+        """Orders value sets in some total way."""
+        return (int(self.kind), self.cuts, self.required, self.forbidden)
+
+
+NOTHING: Final = ValueSet(Presence.ABSENT, ())
+ABSENT: Final = ValueSet(Presence.ABSENT, (0,))
+NAN: Final = ValueSet(Presence.NAN, (0,))
+EXISTS: Final = ValueSet(Presence.EXISTS, (0,))
+FULL: Final = {family: ValueSet(family, (least,)) for family, least in LEAST.items()}
+"""Every value of a family, NaN not among the numbers."""
+
+_PRESENT: Final = (NAN, *FULL.values())
+"""EXISTS, taken apart."""
+
+
+def of_cuts(
+    kind: Family | Presence,
+    cut: Cuts,
+    required: tuple[Pattern, ...] = (),
+    forbidden: tuple[Pattern, ...] = (),
+) -> ValueSet:
+    """The value set in canonical form."""
+    if required or forbidden:
+        return _simplified(cut, required, forbidden)
+    return ValueSet(kind, cut)
+
+
+def prefix_cuts(prefix: str) -> Cuts:
+    """All strings that start with the prefix."""
+    end = after_prefix(prefix)
+    return (prefix,) if end is None else (prefix, end)
+
+
+def like(pattern: Pattern) -> ValueSet:
+    """The strings that match a pattern: cuts alone where they suffice, always the prefix as cuts."""
+    if not patterns.has_wildcard(pattern):
+        return ValueSet(Family.STRING, (pattern, pattern + "\0"))
+    cut = prefix_cuts(patterns.literal_prefix(pattern))
+    if pattern.find(RUN) == len(pattern) - 1 and patterns.ONE not in pattern:
+        return ValueSet(Family.STRING, cut)
+    return ValueSet(Family.STRING, cut, (pattern,))
+
+
+def not_like(pattern: Pattern) -> ValueSet:
+    """The strings that do not match a pattern."""
+    positive = like(pattern)
+    if positive.required:
+        return ValueSet(Family.STRING, ("",), (), (pattern,))
+    return ValueSet(Family.STRING, cuts.complement(positive.cuts, ""))
+
+
+def _simplified(cut: Cuts, required: tuple[Pattern, ...], forbidden: tuple[Pattern, ...]) -> ValueSet:
+    """Drop patterns and intervals that say nothing, until none is left that does."""
+    while True:
+        required = _minimal(required, special=True)
+        forbidden = _minimal(forbidden, special=False)
+        if any(patterns.covers(f, r) for f in forbidden for r in required) or any(
+            patterns.disjoint(a, b) for a in required for b in required
+        ):
+            return ValueSet(Family.STRING, ())
+        kept = cuts.from_intervals([p for i in cuts.intervals(cut) for p in _kept(i, required, forbidden)])
+        bare = ValueSet(Family.STRING, kept)
+        still_required = tuple(r for r in required if not _implied(r, bare))
+        context = ValueSet(Family.STRING, kept, required)
+        still_forbidden = tuple(f for f in forbidden if not _excluded(f, context))
+        if (kept, still_required, still_forbidden) == (cut, required, forbidden):
+            return ValueSet(Family.STRING, cut, required, forbidden)
+        cut, required, forbidden = kept, still_required, still_forbidden
+
+
+def _minimal(found: tuple[Pattern, ...], *, special: bool) -> tuple[Pattern, ...]:
+    """The patterns that none of the others makes redundant: the most special, or the most general."""
+    if len(found) < 2:
+        return found
+    kept: list[Pattern] = []
+    ordered = sorted(set(found))
+    for pattern in ordered:
+        others = (other for other in ordered if other != pattern)
+        if not any(
+            patterns.covers(pattern, other) if special else patterns.covers(other, pattern)
+            for other in others
+        ):
+            kept.append(pattern)
+    return tuple(kept)
+
+
+Interval = tuple[str, str | None]
+
+
+def _points(interval: Interval) -> list[str] | None:
+    """The values of an interval that has but a few, else None."""
+    start, end = interval
+    if end is None or not end.startswith(start):
+        return None
+    count = len(end) - len(start)
+    if count > _POINTS_MAX or end[len(start) :] != "\0" * count:
+        return None
+    return [start + "\0" * extra for extra in range(count)]
+
+
+def _common_prefix(interval: Interval) -> Pattern:
+    """A pattern that every string of the interval matches: a sure prefix, then anything."""
+    start, end = interval
+    if end is None:
+        return RUN
+    shared = commonprefix([start, end])  # noqa: RUF071 - character by character is meant
+    longer = start[: len(shared) + 1]
+    return (longer if after_prefix(longer) == end else shared) + RUN
+
+
+def _kept(
+    interval: Interval, required: tuple[Pattern, ...], forbidden: tuple[Pattern, ...]
+) -> list[Interval]:
+    """What the patterns leave of an interval, as far as can be told."""
+    points = _points(interval)
+    if points is not None:
+        good = [
+            point
+            for point in points
+            if all(patterns.matches(r, point) for r in required)
+            and not any(patterns.matches(f, point) for f in forbidden)
+        ]
+        return cuts.intervals(cuts.union_all([(point, point + "\0") for point in good]))
+    prefix = _common_prefix(interval)
+    gone = any(patterns.covers(f, prefix) for f in forbidden) or any(
+        patterns.disjoint(r, prefix) for r in required
+    )
+    return [] if gone else [interval]
+
+
+def _implied(pattern: Pattern, given: ValueSet) -> bool:
+    """Whether every string of the set surely matches the pattern."""
+    if any(patterns.covers(pattern, other) for other in given.required):
+        return True
+    for interval in cuts.intervals(given.cuts):
+        points = _points(interval)
+        if points is None:
+            if not patterns.covers(pattern, _common_prefix(interval)):
+                return False
+        elif not all(patterns.matches(pattern, point) for point in points):
+            return False
+    return True
+
+
+def _excluded(pattern: Pattern, given: ValueSet) -> bool:
+    """Whether surely no string of the set matches the pattern."""
+    if any(patterns.covers(other, pattern) for other in given.forbidden) or any(
+        patterns.disjoint(pattern, other) for other in given.required
+    ):
+        return True
+    for interval in cuts.intervals(given.cuts):
+        points = _points(interval)
+        if points is None:
+            if not patterns.disjoint(pattern, _common_prefix(interval)):
+                return False
+        elif any(patterns.matches(pattern, point) for point in points):
+            return False
+    return True

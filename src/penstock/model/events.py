@@ -1,0 +1,160 @@
+"""The event: a non-empty set of named attributes, each with a value of some family.
+
+Nested objects are flattened with dots. What has no family (a list, null, bytes) is refused, or skipped
+when the caller says so; it is never turned into something else.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from penstock.errors import EventError, LimitError, UnsupportedValueError
+from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
+from penstock.model.names import check_name
+from penstock.model.values import Family, Time, Value, family_of, to_value
+
+Unsupported = Literal["refuse", "skip"]
+"""What to do with a value that has no family: raise an error, or leave the attribute out."""
+
+_SCALARS: Final = frozenset({str, int, float, bool, Time})
+
+
+class Event(Mapping[str, Value]):
+    """An immutable event: a mapping from attribute names to values.
+
+    Two events are equal when they have the same attributes, of the same families and with the same
+    values (2 equals 2.0; True does not equal 1; a NaN stands for itself).
+    """
+
+    __slots__ = ("attributes",)
+
+    attributes: dict[str, Value]
+
+    def __init__(self, attributes: Mapping[str, object], *, unsupported: Unsupported = "refuse") -> None:
+        flat = flatten(attributes, unsupported)
+        if not flat:
+            raise EventError("an event has at least one attribute; this one has none")
+        self.attributes = flat
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, unsupported: Unsupported = "refuse") -> "Event":
+        """Read one JSON object. JSON has no times: `with_family` turns text into them."""
+        return cls(decode_object(text), unsupported=unsupported)
+
+    @classmethod
+    def from_flat(cls, attributes: dict[str, Value]) -> "Event":
+        """Wrap attributes that are known to be flat and valid, without checking or copying them."""
+        event = cls.__new__(cls)
+        event.attributes = attributes
+        return event
+
+    def with_family(self, families: Mapping[str, Family]) -> "Event":
+        """Return the event with the named attributes read as the given families, where present.
+
+        Text is parsed (`"2013-01-31T05:00:00Z"` as a time, `"7"` as a number, `"true"` as a bool), and
+        anything becomes text as JSON would write it; what cannot be read so is refused.
+        """
+        changed = dict(self.attributes)
+        for name, family in families.items():
+            if name in changed:
+                changed[name] = read_as(family, changed[name], name)
+        return Event.from_flat(changed)
+
+    def __getitem__(self, name: str) -> Value:
+        return self.attributes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Event) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> frozenset[tuple[str, Family, object]]:
+        items = self.attributes.items()
+        return frozenset((n, family_of(v), v if v == v else "nan") for n, v in items)
+
+    def __repr__(self) -> str:
+        return f"Event({self.attributes!r})"
+
+
+_JSON: Final[msgspec.json.Decoder[object]] = msgspec.json.Decoder()
+
+
+def decode_object(text: str | bytes) -> dict[str, object]:
+    """Decode JSON text that is an object; of a key that is there twice, the last counts."""
+    try:
+        decoded = _JSON.decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise EventError(f"not a JSON object: {error}") from None
+    except RecursionError:
+        raise LimitError("objects nest too deep in a JSON text", "NESTING_MAX", NESTING_MAX) from None
+    if not isinstance(decoded, dict):
+        raise EventError(f"an event is a JSON object, not {_json_name(decoded)}")
+    return decoded
+
+
+def flatten(attributes: Mapping[str, object], unsupported: Unsupported = "refuse") -> dict[str, Value]:
+    """The attributes with those of nested objects under dotted names, every value checked."""
+    if unsupported not in ("refuse", "skip"):
+        raise EventError(f"unsupported={unsupported!r}: say 'refuse' or 'skip'")
+    flat: dict[str, Value] = {}
+    _flatten(attributes, "", flat, unsupported == "skip", 0)
+    return flat
+
+
+def _flatten(
+    attributes: Mapping[str, object], prefix: str, flat: dict[str, Value], skip: bool, depth: int
+) -> None:
+    """Put the attributes into `flat`, those of nested objects under dotted names."""
+    if not isinstance(attributes, Mapping):
+        raise EventError(f"an event is a mapping of names to values, not {type(attributes).__name__}")
+    if depth > NESTING_MAX:
+        raise LimitError(f"objects nest too deep at {prefix[:60]!r}", "NESTING_MAX", NESTING_MAX)
+    for name, value in attributes.items():
+        path = prefix + check_name(name)
+        if type(value) not in _SCALARS and isinstance(value, Mapping):
+            _flatten(value, path + ".", flat, skip, depth + 1)
+            continue
+        try:
+            accepted = to_value(value)
+        except UnsupportedValueError as error:
+            if skip:
+                continue
+            raise UnsupportedValueError(f"{path!r:.80}: {error} (unsupported='skip' leaves it out)") from None
+        if prefix:
+            check_name(path)
+        if path in flat:
+            raise EventError(f"{path!r:.80} is there twice, once nested and once with a dotted name")
+        flat[path] = accepted
+    if len(flat) > ATTRIBUTES_MAX:
+        raise LimitError("an event has too many attributes", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
+
+
+def read_as(family: Family, value: Value, name: str) -> Value:
+    """Read a value as one of the given family, or raise; `name` is for the message."""
+    if family_of(value) is family:
+        return value
+    if family is Family.STRING:
+        return str(value) if isinstance(value, Time) else msgspec.json.encode(value).decode()
+    if isinstance(value, str):
+        if family is Family.TIME:
+            return Time.parse(value)
+        try:
+            decoded = _JSON.decode(value.strip())
+            if isinstance(decoded, bool | int | float) and family_of(decoded) is family:
+                return to_value(decoded)
+        except (msgspec.DecodeError, UnicodeError):
+            pass
+    raise UnsupportedValueError(f"{name!r:.80}: {value!r:.60} cannot be read as a {family.label}")
+
+
+def _json_name(decoded: object) -> str:
+    names = {type(None): "null", list: "an array", str: "a string", bool: "a boolean"}
+    return names.get(type(decoded), "a number")

@@ -1,0 +1,60 @@
+"""The limits of the data model and of filters, each with its reason.
+
+What exceeds one raises `penstock.errors.LimitError`, which names the constant.
+"""
+
+from typing import Final
+
+INTEGER_MIN: Final = -(2**63)
+"""Integers are 64-bit and signed: what Arrow, Parquet, Spark and most languages can carry exactly."""
+
+INTEGER_MAX: Final = 2**63 - 1
+"""See INTEGER_MIN."""
+
+ATTRIBUTES_MAX: Final = 4_096
+"""Attributes of one event, after flattening. Wide telemetry has about a thousand."""
+
+NAME_LENGTH_MAX: Final = 512
+"""Characters of an attribute name, dots included: room for eight long path segments."""
+
+ID_LENGTH_MAX: Final = 512
+"""Characters of a subscription's, subscriber's or broker's id: a URL fits."""
+
+NESTING_MAX: Final = 32
+"""Depth of nested objects in an event. Deeper ones are generated to break parsers."""
+
+STRING_LENGTH_MAX: Final = 2**20
+"""Characters of a string value in an event: a document fits, a video does not."""
+
+LITERAL_LENGTH_MAX: Final = 2**16
+"""Characters of a string in a filter. It is kept in every table that the filter reaches."""
+
+PATTERN_LENGTH_MAX: Final = 1_024
+"""Characters of a LIKE pattern that has wildcards: comparing two patterns costs their product."""
+
+NUMBER_LENGTH_MAX: Final = 400
+"""Characters of a numeric literal: the longest double written in full has 326 digits."""
+
+LIST_VALUES_MAX: Final = 100_000
+"""Values of one `in` or `not in` list."""
+
+TEXT_LENGTH_MAX: Final = 2**23
+"""Characters of one filter's text: a full `in` list of 80-character strings."""
+
+DEPTH_MAX: Final = 100
+"""Nesting of parentheses, `not`, `any` and `all` in a filter: far above what people write, far below
+the interpreter's recursion limit."""
+
+CONSTRAINTS_MAX: Final = 1_024
+"""Attributes that one filter (conjunction) constrains."""
+
+DISJUNCTS_MAX: Final = 2_048
+"""Filters (conjunctions) of one predicate, after merging. Relations between predicates compare pairs."""
+
+EXPANSION_WORK_MAX: Final = 3 * DISJUNCTS_MAX**2
+"""Steps (filters built, pairs compared) that bringing one text into disjunctive form may take: a few
+seconds at the worst."""
+
+COVERING_WORK_MAX: Final = 20_000
+"""Boxes that deciding whether a union of filters covers a filter may visit, a fraction of a second.
+The question is co-NP-complete; past this `covers` gives the safe answer, false."""

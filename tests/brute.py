@@ -1,0 +1,143 @@
+"""The oracle: what an expression means, said as plainly as can be and with none of the algebra's code.
+
+`holds` evaluates an expression on an event by the rules of docs/FILTERS.md; `grid` makes events from the
+constants of expressions, dense enough that two expressions without patterns that agree on the grid agree
+everywhere: each constant, its neighbours on both sides, each family's extremes, NaN, and absence.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Iterator
+
+from penstock.filters.constraint import Constraint
+from penstock.filters.expression import And, Expression, Not, Or
+from penstock.model.values import Time
+
+State = bool | int | float | str | Time | None
+
+EXTREMES: tuple[State, ...] = (
+    None,
+    math.nan,
+    math.inf,
+    -math.inf,
+    False,
+    True,
+    "",
+    "\U0010ffff\U0010ffff",
+    Time(-(2**63)),
+    Time(2**63 - 1),
+)
+
+
+def holds(expression: Expression, event: dict[str, State], negated: bool = False) -> bool:
+    """Whether the expression, or its opposite, is true of the event."""
+    if isinstance(expression, Not):
+        return holds(expression.part, event, not negated)
+    if isinstance(expression, And):
+        return (any if negated else all)(holds(part, event, negated) for part in expression.parts)
+    if isinstance(expression, Or):
+        return (all if negated else any)(holds(part, event, negated) for part in expression.parts)
+    return constraint_holds(expression, event.get(expression.attribute), negated)
+
+
+def constraint_holds(constraint: Constraint, state: State, negated: bool = False) -> bool:
+    """Whether a constraint, or its opposite, is true of an attribute in a state (None: absent)."""
+    operator, value = constraint.operator, constraint.value
+    if operator in ("exists", "absent"):
+        return (state is not None) is ((operator == "exists") is not negated)
+    sample = value[0] if operator.endswith(("in", "between")) else value
+    if state is None or kind(state) != kind(sample) or state != state:
+        return False
+    if operator.startswith("not "):
+        operator, negated = operator.removeprefix("not "), not negated
+    return OPERATORS[operator](state, value) is not negated
+
+
+def kind(state: State) -> str:
+    """The family, found without the model's help."""
+    for name, types in (("bool", bool), ("number", (int, float)), ("string", str), ("time", Time)):
+        if isinstance(state, types):
+            return name
+    raise AssertionError(state)
+
+
+def like(text: str, pattern: str) -> bool:
+    """LIKE by way of a regular expression."""
+    parts = re.findall(r"\\.|.", pattern, re.DOTALL)
+    wild = {"%": ".*", "_": "."}
+    regex = "".join(wild.get(part, re.escape(part[-1])) for part in parts)
+    return re.fullmatch(regex, text, re.DOTALL) is not None
+
+
+OPERATORS = {
+    "=": lambda v, c: v == c,
+    "!=": lambda v, c: v != c,
+    "<": lambda v, c: v < c,
+    "<=": lambda v, c: v <= c,
+    ">": lambda v, c: v > c,
+    ">=": lambda v, c: v >= c,
+    "between": lambda v, c: c[0] <= v <= c[1],
+    "in": lambda v, c: v in c,
+    "prefix": lambda v, c: v.startswith(c),
+    "suffix": lambda v, c: v.endswith(c),
+    "substring": lambda v, c: c in v,
+    "like": like,
+}
+
+
+def constraints(expression: Expression) -> Iterator[Constraint]:
+    """All constraints of an expression."""
+    if isinstance(expression, Constraint):
+        yield expression
+    elif isinstance(expression, Not):
+        yield from constraints(expression.part)
+    else:
+        for part in expression.parts:
+            yield from constraints(part)
+
+
+def neighbours(value: State) -> Iterator[State]:
+    """The value, and what lies just below and just above it."""
+    yield value
+    if isinstance(value, bool) or value is None:
+        return
+    if isinstance(value, int | float):
+        yield from (math.nextafter(value, math.inf), math.nextafter(value, -math.inf), float(value))
+        if isinstance(value, int) or value.is_integer():
+            yield from (n for n in (int(value) - 1, int(value), int(value) + 1) if -(2**63) <= n < 2**63)
+    elif isinstance(value, str):
+        yield value + "\0"
+        yield value + "a"
+        yield value[:-1]
+        if value:
+            last = ord(value[-1])
+            yield from (value[:-1] + chr(near) for near in (last - 1, last + 1) if _is_character(near))
+            yield value[:-1] + ("\ue000" if last == 0xD7FF else "\ud7ff" if last == 0xE000 else value[-1])
+            # Just below the least string above a prefix that ends in the last code point.
+            yield value.rstrip("\U0010ffff")[:-1] + chr(min(ord(value[0]) + 1, 0xD7FF))
+    elif isinstance(value, Time):
+        near = (value.nanoseconds - 1, value.nanoseconds + 1)
+        yield from (Time(n) for n in near if -(2**63) <= n < 2**63)
+
+
+def _is_character(code: int) -> bool:
+    return 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
+
+
+def grid(*expressions: Expression) -> Iterator[dict[str, State]]:
+    """Events that tell the expressions apart, if anything does."""
+    states: dict[str, dict[tuple[str, State], State]] = {}
+    for expression in expressions:
+        for constraint in constraints(expression):
+            known = states.setdefault(constraint.attribute, {})
+            value = constraint.value
+            values = value if isinstance(value, tuple | list) else (value,)
+            for state in (*EXTREMES, *(n for v in values for n in neighbours(v))):
+                known[("" if state is None else kind(state), repr(state) if state != state else state)] = (
+                    state
+                )
+    names = sorted(states) or ["x"]
+    for combination in itertools.product(*(states.get(n, {("", None): None}).values() for n in names)):
+        event: dict[str, State] = {n: s for n, s in zip(names, combination, strict=True) if s is not None}
+        yield event or {"another": True}
