@@ -6,6 +6,7 @@ open or closed end can be said so, and so each set has exactly one form. Equal s
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 
 from penstock.filters.order import Point
 
@@ -42,13 +43,23 @@ def difference(a: Cuts, b: Cuts, least: Point) -> Cuts:
 
 
 def union_all(sets: list[Cuts]) -> Cuts:
-    """What is in any: a balanced tree of unions, so that n points cost O(n log n)."""
+    """What is in any of the sets."""
+    return _fold(union, sets) if sets else ()
+
+
+def intersection_all(sets: list[Cuts]) -> Cuts:
+    """What is in all of the sets, of which there is at least one."""
+    return _fold(intersection, sets)
+
+
+def _fold(operation: Callable[[Cuts, Cuts], Cuts], sets: list[Cuts]) -> Cuts:
+    """Combine as a balanced tree, so that n sets of a point each cost O(n log n)."""
     while len(sets) > 1:
-        paired = [union(a, b) for a, b in zip(sets[::2], sets[1::2], strict=False)]
+        paired = [operation(a, b) for a, b in zip(sets[::2], sets[1::2], strict=False)]
         if len(sets) & 1:
             paired.append(sets[-1])
         sets = paired
-    return sets[0] if sets else ()
+    return sets[0]
 
 
 def covers(a: Cuts, b: Cuts) -> bool:

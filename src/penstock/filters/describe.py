@@ -86,7 +86,7 @@ def _describe_cuts(name: str, family: Family, cut: Cuts) -> list[Expression]:
     alternatives: list[Expression] = []
     if points:
         alternatives.append(_describe_points(name, family, points, "=", "in"))
-    ranges = [piece for piece in pieces if piece not in points]
+    ranges = [piece for piece in pieces if not _is_point(family, piece)]
     alternatives += [_one_or(And, _describe_interval(name, family, piece)) for piece in ranges]
     return [Or(tuple(alternatives))]
 
@@ -99,7 +99,7 @@ def _describe_holes(name: str, family: Family, hull: Interval, holes: list[Inter
     points = [hole for hole in holes if _is_point(family, hole)]
     if points:
         parts.append(_describe_points(name, family, points, "!=", "not in"))
-    return parts + [Constraint(name, "not prefix", hole[0]) for hole in holes if hole not in points]
+    return parts + [Constraint(name, "not prefix", hole[0]) for hole in holes if not _is_point(family, hole)]
 
 
 def _is_point(family: Family, piece: Interval) -> bool:

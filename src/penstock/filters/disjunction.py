@@ -52,32 +52,54 @@ def _ordered(filters: Iterable[Filter]) -> list[Filter]:
 def _absorbed(filters: list[Filter], work: Work) -> list[Filter]:
     """Without the filters that another one covers.
 
-    A filter that asks for one value of an attribute (most do) can only cover filters that ask for the
-    same one, so those are found by a dictionary; only the others are compared pair by pair.
+    A filter covers only filters that constrain its attributes too, and if it asks for one value of an
+    attribute (most do), only filters that ask for the same. So filters are kept by their attributes, and
+    under them by one such value; only those without one are compared pair by pair.
     """
     if ALWAYS in filters:
         return [ALWAYS]
-    by_point: dict[tuple[str, ValueSet], list[Filter]] = defaultdict(list)
-    by_pair: list[Filter] = []
+    shelves: dict[frozenset[str], _Shelf] = {}
     for general in filters:
-        point = next((item for item in general.conditions.items() if item[1].is_point), None)
-        (by_pair if point is None else by_point[point]).append(general)
+        names = frozenset(general.conditions)
+        shelves.setdefault(names, _Shelf()).put(general)
+    by_size: dict[int, list[tuple[frozenset[str], _Shelf]]] = defaultdict(list)
+    for names, shelf in shelves.items():
+        by_size[len(names)].append((names, shelf))
     kept: list[Filter] = []
     for special in filters:
-        candidates = by_pair
-        if by_point:
-            candidates = [
-                f for item in special.conditions.items() if item in by_point for f in by_point[item]
-            ]
-            candidates += by_pair
+        own = frozenset(special.conditions)
+        candidates = shelves[own].candidates(special)
+        for size, known in by_size.items():
+            if size < len(own):
+                work.spend(len(known))
+                candidates += [f for names, s in known if names < own for f in s.candidates(special)]
         work.spend(len(candidates))
-        size = len(special.conditions)
-        if not any(
-            len(general.conditions) <= size and general is not special and general.covers(special)
-            for general in candidates
-        ):
+        if not any(general is not special and general.covers(special) for general in candidates):
             kept.append(special)
     return kept
+
+
+class _Shelf:
+    """Filters over the same attributes, by a value that they ask for."""
+
+    def __init__(self) -> None:
+        self.by_point: dict[tuple[str, ValueSet], list[Filter]] = defaultdict(list)
+        self.others: list[Filter] = []
+
+    def put(self, general: Filter) -> None:
+        points = [item for item in general.conditions.items() if item[1].is_point]
+        if points:
+            # The value that the fewest so far ask for.
+            self.by_point[min(points, key=lambda item: len(self.by_point.get(item, ())))].append(general)
+        else:
+            self.others.append(general)
+
+    def candidates(self, special: Filter) -> list[Filter]:
+        """The filters that might cover this one."""
+        if not self.by_point:
+            return list(self.others)
+        found = [f for item in special.conditions.items() for f in self.by_point.get(item, ())]
+        return found + self.others
 
 
 def _merged(filters: list[Filter], work: Work) -> list[Filter]:
@@ -118,12 +140,7 @@ def unite(sets: list[ValueSet]) -> list[ValueSet | None]:
         of_cuts(group[0].kind, cuts.union_all([s.cuts for s in group]), group[0].required, group[0].forbidden)
         for group in alike.values()
     ]
-    trimmed = [states for one in united if (states := _trimmed(one, united)).cuts]
-    return [
-        states
-        for states in trimmed
-        if not any(other.covers(states) for other in trimmed if other is not states)
-    ]
+    return [states for one in united if (states := _trimmed(one, united)).cuts]
 
 
 def _trimmed(states: ValueSet, others: list[ValueSet]) -> ValueSet:

@@ -12,7 +12,7 @@ import msgspec
 from penstock.errors import FilterError, LimitError
 from penstock.filters.constraint import Constraint
 from penstock.filters.disjunction import Work, canonical
-from penstock.filters.filter import ALWAYS, Filter
+from penstock.filters.filter import Filter
 from penstock.filters.predicate import Predicate, of_canonical, within_limit
 from penstock.model.limits import DEPTH_MAX
 
@@ -53,7 +53,7 @@ def normalise(expression: Expression) -> Predicate:
 def _filters(expression: Expression, negated: bool, work: Work, depth: int) -> tuple[Filter, ...]:
     """The canonical disjunction of an expression, or of its opposite."""
     if isinstance(expression, Constraint):
-        leaf = Filter((expression.negated() if negated else expression,))
+        leaf = Filter((_signed(expression, negated),))
         return (leaf,) if leaf.satisfiable else ()
     if isinstance(expression, Not):
         return _filters(expression.part, not negated, work, depth + 1)
@@ -63,9 +63,13 @@ def _filters(expression: Expression, negated: bool, work: Work, depth: int) -> t
     if _is_or(expression, negated):
         filters = [f for part, opposite in parts for f in _filters(part, opposite, work, depth + 1)]
         return within_limit(canonical(filters, work))
-    product: tuple[Filter, ...] = (ALWAYS,)
     # The constraints of a conjunction first: they are one filter, and narrow what the rest multiplies.
-    for part, opposite in sorted(parts, key=lambda pair: not isinstance(pair[0], Constraint)):
+    leaves = [_signed(part, opposite) for part, opposite in parts if isinstance(part, Constraint)]
+    leaf = Filter(leaves)
+    product: tuple[Filter, ...] = (leaf,) if leaf.satisfiable else ()
+    for part, opposite in parts:
+        if isinstance(part, Constraint):
+            continue
         factor = _filters(part, opposite, work, depth + 1)
         work.spend(len(product) * len(factor))
         both = [left.intersection(right) for left in product for right in factor]
@@ -73,6 +77,10 @@ def _filters(expression: Expression, negated: bool, work: Work, depth: int) -> t
         if not product:
             break
     return product
+
+
+def _signed(constraint: Constraint, negated: bool) -> Constraint:
+    return constraint.negated() if negated else constraint
 
 
 def _is_or(expression: Expression, negated: bool) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.errors import FilterError, LimitError
 from penstock.filters.constraint import Constraint
-from penstock.filters.valuesets import ValueSet
+from penstock.filters.valuesets import ValueSet, intersection_of
 from penstock.model.events import Event
 from penstock.model.limits import CONSTRAINTS_MAX
 from penstock.model.names import check_name
@@ -31,16 +31,18 @@ class Filter:
 
     def __init__(self, constraints: Iterable[Constraint] = ()) -> None:
         conditions: dict[str, ValueSet] = {}
-        satisfiable = True
+        several: dict[str, list[ValueSet]] = {}
         for constraint in constraints:
             if not isinstance(constraint, Constraint):
                 raise FilterError(f"a filter is made of constraints, not of {type(constraint).__name__}")
             name = check_name(constraint.attribute)
             states = constraint.value_set()
-            known = conditions.get(name)
-            states = states if known is None else known.intersection(states)
-            satisfiable = satisfiable and bool(states.cuts)
-            conditions[name] = states
+            known = conditions.setdefault(name, states)
+            if known is not states:
+                several.setdefault(name, [known]).append(states)
+        for name, sets in several.items():
+            conditions[name] = intersection_of(sets)
+        satisfiable = all(states.cuts for states in conditions.values())
         _fill(self, conditions if satisfiable else None)
 
     def matches(self, event: Event | Mapping[str, object]) -> bool:

@@ -57,8 +57,8 @@ def predecessor(family: Family, value: Point) -> Point:
     if family is Family.STRING:
         return value[:-1] if value.endswith("\0") else None
     if family is Family.NUMBER:
-        following = next_number(canonical_number(-value))
-        return None if following is None else canonical_number(-following)
+        following = next_number(_negated(value))
+        return None if following is None else _negated(following)
     if family is Family.TIME:
         return value - 1 if value > INTEGER_MIN else None
     return False if value is True else None
@@ -74,6 +74,11 @@ def next_number(value: float) -> float | None:
     if double <= value:
         double = math.nextafter(double, math.inf)
     return canonical_number(double)
+
+
+def _negated(value: float) -> float:
+    """The number on the other side of zero: the domain is symmetric but for 2**63, there a double."""
+    return float(-value) if value == INTEGER_MIN else canonical_number(-value)
 
 
 def after_prefix(prefix: str) -> str | None:

@@ -99,7 +99,8 @@ def covers(general: Pattern, special: Pattern) -> bool:
     ones = len(general) - 1
     if general == ONE * ones + RUN:  # only a length is asked for
         return length_min(special) >= ones
-    return matches(general, special)
+    # Most pairs have nothing in common, and this tells so at once.
+    return _longest_literal(general) in special and matches(general, special)
 
 
 def disjoint(a: Pattern, b: Pattern) -> bool:
@@ -149,6 +150,12 @@ def _segments(pattern: Pattern) -> tuple[str, tuple[str, ...], str | None]:
     if not rest:
         return first, (), None
     return first, tuple(rest[:-1]), rest[-1]
+
+
+@lru_cache(maxsize=4096)
+def _longest_literal(pattern: Pattern) -> str:
+    """The longest stretch without a wildcard, which any pattern that is covered has too."""
+    return max(pattern.replace(ONE, RUN).split(RUN), key=len)
 
 
 def _stands_at(segment: str, text: str, at: int) -> bool:

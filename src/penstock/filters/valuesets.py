@@ -17,10 +17,12 @@ from typing import Final
 
 import msgspec
 
+from penstock.errors import LimitError
 from penstock.filters import cuts, patterns
 from penstock.filters.cuts import Cuts
 from penstock.filters.order import LEAST, after_prefix, successor
 from penstock.filters.patterns import RUN, Pattern
+from penstock.model.limits import PATTERNS_MAX
 from penstock.model.values import Family, Time, Value
 
 _POINTS_MAX: Final = 16
@@ -106,18 +108,7 @@ class ValueSet(msgspec.Struct, frozen=True, gc=False):
 
     def intersection(self, other: "ValueSet") -> "ValueSet":
         """The states in both."""
-        if self.kind is not other.kind:
-            if self.kind is Presence.EXISTS and other.kind is not Presence.ABSENT:
-                return other
-            if other.kind is Presence.EXISTS and self.kind is not Presence.ABSENT:
-                return self
-            return NOTHING
-        return of_cuts(
-            self.kind,
-            cuts.intersection(self.cuts, other.cuts),
-            self.required + other.required,
-            self.forbidden + other.forbidden,
-        )
+        return intersection_of([self, other])
 
     def union(self, other: "ValueSet") -> "ValueSet | None":
         """The states in either, or None where no one value set holds just these."""
@@ -175,6 +166,21 @@ def of_cuts(
     return ValueSet(kind, cut)
 
 
+def intersection_of(sets: list[ValueSet]) -> ValueSet:
+    """The states in all of the sets."""
+    kinds = {int(states.kind) for states in sets}
+    if len(kinds) > 1:
+        sets = [states for states in sets if states.kind is not Presence.EXISTS]
+        if len(kinds) > 2 or Presence.EXISTS not in kinds or Presence.ABSENT in kinds:
+            return NOTHING
+    return of_cuts(
+        sets[0].kind,
+        cuts.intersection_all([states.cuts for states in sets]),
+        tuple(pattern for states in sets for pattern in states.required),
+        tuple(pattern for states in sets for pattern in states.forbidden),
+    )
+
+
 def prefix_cuts(prefix: str) -> Cuts:
     """All strings that start with the prefix."""
     end = after_prefix(prefix)
@@ -201,6 +207,9 @@ def not_like(pattern: Pattern) -> ValueSet:
 
 def _simplified(cut: Cuts, required: tuple[Pattern, ...], forbidden: tuple[Pattern, ...]) -> ValueSet:
     """Drop patterns and intervals that say nothing, until none is left that does."""
+    count = len({*required}) + len({*forbidden})
+    if count > PATTERNS_MAX:
+        raise LimitError(f"a filter has {count} patterns on one attribute", "PATTERNS_MAX", PATTERNS_MAX)
     while True:
         required = _minimal(required, special=True)
         forbidden = _minimal(forbidden, special=False)
@@ -233,6 +242,8 @@ def _minimal(found: tuple[Pattern, ...], *, special: bool) -> tuple[Pattern, ...
             kept.append(pattern)
     return tuple(kept)
 
+
+_ALL_STRINGS: Final = ("",)
 
 Interval = tuple[str, str | None]
 
@@ -279,9 +290,11 @@ def _kept(
 
 
 def _implied(pattern: Pattern, given: ValueSet) -> bool:
-    """Whether every string of the set surely matches the pattern."""
+    """Whether every string of the set surely matches the pattern, which not every string does."""
     if any(patterns.covers(pattern, other) for other in given.required):
         return True
+    if given.cuts == _ALL_STRINGS:
+        return False
     for interval in cuts.intervals(given.cuts):
         points = _points(interval)
         if points is None:
@@ -293,11 +306,13 @@ def _implied(pattern: Pattern, given: ValueSet) -> bool:
 
 
 def _excluded(pattern: Pattern, given: ValueSet) -> bool:
-    """Whether surely no string of the set matches the pattern."""
+    """Whether surely no string of the set matches the pattern, which some string does."""
     if any(patterns.covers(other, pattern) for other in given.forbidden) or any(
         patterns.disjoint(pattern, other) for other in given.required
     ):
         return True
+    if given.cuts == _ALL_STRINGS:
+        return False
     for interval in cuts.intervals(given.cuts):
         points = _points(interval)
         if points is None:

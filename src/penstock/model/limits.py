@@ -32,14 +32,17 @@ LITERAL_LENGTH_MAX: Final = 2**16
 PATTERN_LENGTH_MAX: Final = 1_024
 """Characters of a LIKE pattern that has wildcards: comparing two patterns costs their product."""
 
+PATTERNS_MAX: Final = 64
+"""Suffix, substring and LIKE conditions on one attribute of one filter: each is compared with each."""
+
 NUMBER_LENGTH_MAX: Final = 400
 """Characters of a numeric literal: the longest double written in full has 326 digits."""
 
 LIST_VALUES_MAX: Final = 100_000
 """Values of one `in` or `not in` list."""
 
-TEXT_LENGTH_MAX: Final = 2**23
-"""Characters of one filter's text: a full `in` list of 80-character strings."""
+TEXT_LENGTH_MAX: Final = 2**22
+"""Characters of one filter's text: a full `in` list of 40-character strings."""
 
 DEPTH_MAX: Final = 100
 """Nesting of parentheses, `not`, `any` and `all` in a filter: far above what people write, far below
