@@ -52,11 +52,16 @@ class LimitError(PenstockError, ValueError):
 
     def __init__(self, what: str, limit_name: str, limit: int) -> None:
         super().__init__(f"{what}: the limit is {limit:,} ({limit_name})")
+        self.what = what
         self.limit_name = limit_name
         self.limit = limit
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), str(self), {"limit_name": self.limit_name, "limit": self.limit})
+        return _rebuild, (type(self), str(self), dict(vars(self)))
+
+    def at(self, place: str) -> "LimitError":
+        """The same error, saying where."""
+        return LimitError(f"{place}: {self.what}", self.limit_name, self.limit)
 
 
 class FilterSyntaxError(FilterError):
@@ -79,8 +84,7 @@ class FilterSyntaxError(FilterError):
         return f"{shown}\n{' ' * ((self.position or 0) - start)}^"
 
     def __reduce__(self) -> tuple[object, ...]:
-        state = {"expected": self.expected, "text": self.text, "position": self.position}
-        return _rebuild, (type(self), str(self), state)
+        return _rebuild, (type(self), str(self), dict(vars(self)))
 
 
 def _rebuild(kind: type[PenstockError], message: str, state: dict[str, object]) -> PenstockError:

@@ -3,10 +3,12 @@
 Every mistake is an InputError that names the file and the line, or in Parquet the row.
 """
 
+import codecs
 import csv
 import io
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -36,6 +38,7 @@ _FORMATS: Final = {
     ".pq": "parquet",
 }
 _CSV_ROW: Final = re.compile(r"Row #(\d+)")
+_ROW: Final = re.compile(r"row (\d+)[,:] ")
 
 Advance = Callable[[int], None]
 """Told how many bytes have been read since the last call."""
@@ -62,7 +65,7 @@ def display(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def format_of(path: str, given: str | None) -> str:
+def format_of(path: str, given: str | None, flag: str) -> str:
     """The format of a file: as given, else by the name's ending, else for standard input JSON lines."""
     if given is not None:
         return given
@@ -70,9 +73,8 @@ def format_of(path: str, given: str | None) -> str:
         return "jsonl"
     found = _FORMATS.get(Path(path).suffix.lower())
     if found is None:
-        raise InputError(
-            f"{path}: the name does not tell the format; end it in .jsonl, .csv or .parquet, or say so"
-        )
+        endings = ".jsonl, .csv or .parquet"
+        raise InputError(f"{path}: the name does not tell the format: end it in {endings}, or give {flag}")
     return found
 
 
@@ -151,14 +153,21 @@ def _parquet_subscriptions(path: str, language: Language, advance: Advance) -> I
     row = 0
     for batch in _parquet_batches(path, advance, ["id", "filter", "subscriber"]):
         names = _columns(batch.schema.names, where=f"{display(path)}: ")
-        for fields in batch.to_pylist():
+        for at in range(batch.num_rows):
             with _at(f"{display(path)}: row {row}"):
-                yield _from_fields({name: fields[name] for name in names}, language)
+                try:
+                    fields = {name: batch.column(name)[at].as_py() for name in names}
+                except UnicodeDecodeError as error:
+                    raise InputError(f"not UTF-8: {error.reason}") from None
+                yield _from_fields(fields, language)
             row += 1
 
 
 def _columns(names: list[str], where: str = "") -> list[str]:
     missing = [name for name in ("id", "filter") if name not in names]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{where}the column {twice!r:.80} is there twice")
     if missing:
         raise InputError(f"{where}a column {missing[0]!r} is missing; there are: {', '.join(names)[:200]}")
     return names
@@ -168,6 +177,8 @@ def _from_fields(fields: Mapping[str, Any], language: Language) -> Subscription:
     text, subscriber = fields["filter"], fields.get("subscriber")
     if not isinstance(text, str):
         raise InputError(f"a filter is text, not {'null' if text is None else type(text).__name__}")
+    if not isinstance(subscriber, str | None):
+        raise InputError(f"a subscriber is text, not {type(subscriber).__name__}")
     return Subscription(check_id(fields["id"]), parse(text, language), subscriber or None)
 
 
@@ -193,8 +204,7 @@ def _jsonl_events(path: str, options: EventOptions, advance: Advance) -> Iterato
         with _at(place):
             attributes = flatten(decode_object(line), options.unsupported)
             if attributes:
-                event = Event.from_flat(attributes)
-                yield event.with_family(options.families) if options.families else event
+                yield _typed(Event.from_flat(attributes), options)
             elif options.unsupported == "skip":
                 yield None
             else:
@@ -202,73 +212,151 @@ def _jsonl_events(path: str, options: EventOptions, advance: Advance) -> Iterato
 
 
 def _csv_events(path: str, options: EventOptions, advance: Advance) -> Iterator[Event | None]:
+    with opened(path) as file:
+        content = file.read()
+    advance(len(content) // 2)
+    _check_csv(path, content)
+    table, numbers = _csv_table(path, content, options)
+    exact = {**dict.fromkeys(numbers, Family.NUMBER), **options.families}
+    reading = msgspec.structs.replace(options, families=exact)
+    # A record may span lines, so only counting finds the line of a row; that is done when one is bad.
+    yield from _arrow_events(table, reading, lambda row: f"{display(path)}:{_csv_line(content, row)}")
+    advance(len(content) - len(content) // 2)
+
+
+def _check_csv(path: str, content: bytes) -> None:
+    """Raise for what Arrow's reader would pass over: bytes that are no text, a quote never closed."""
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _PlacedError(f"{display(path)}:{line}: not UTF-8: {error.reason}") from None
+    if content.count(b'"') % 2:
+        rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+        line = 1
+        try:
+            for _row in rows:
+                line = rows.line_num + 1
+        except csv.Error as error:
+            raise _PlacedError(f"{display(path)}:{line}: not CSV: {error}") from None
+
+
+def _csv_table(path: str, content: bytes, options: EventOptions) -> "tuple[pa.Table, list[str]]":
+    """The table, its columns typed by what they hold, and the columns of numbers that are still text.
+
+    Arrow would read a column of integers and decimals as doubles, and so mangle integers beyond 2**53.
+    Columns of doubles are therefore read again as text, to be converted one value at a time.
+    """
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    with opened(path) as file, _at(display(path)):
-        content = file.read()
-        advance(len(content) // 2)
-        kept_as_text = [name for name, family in options.families.items() if family is Family.STRING]
-        try:
-            table = pacsv.read_csv(
-                io.BytesIO(content),
-                # With threads, errors do not tell the row.
-                read_options=pacsv.ReadOptions(use_threads=False),
-                convert_options=pacsv.ConvertOptions(
-                    null_values=["", *options.nulls],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                    column_types=dict.fromkeys(kept_as_text, pa.string()),
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            row = _CSV_ROW.search(str(error))
-            place = f"{display(path)}:{row[1]}" if row else display(path)
-            raise InputError(f"{place}: not CSV: {error}") from None
-        yield from _arrow_events(table, options, path)
-        advance(len(content) - len(content) // 2)
+    def read(as_text: list[str]) -> pa.Table:
+        return pacsv.read_csv(
+            io.BytesIO(content),
+            # With threads, errors do not tell the row.
+            read_options=pacsv.ReadOptions(use_threads=False),
+            parse_options=pacsv.ParseOptions(newlines_in_values=True),
+            convert_options=pacsv.ConvertOptions(
+                null_values=["", *options.nulls],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                column_types=dict.fromkeys(as_text, pa.string()),
+            ),
+        )
+
+    as_text = [name for name, family in options.families.items() if family is Family.STRING]
+    try:
+        table = read(as_text)
+        numbers = [field.name for field in table.schema if pa.types.is_floating(field.type)]
+        return (read(as_text + numbers) if numbers else table), numbers
+    except pa.ArrowInvalid as error:
+        found = _CSV_ROW.search(str(error))
+        # Arrow counts records from 1, the header included.
+        line = _csv_line(content, int(found[1]) - 2) if found else 1
+        raise _PlacedError(f"{display(path)}:{line}: not CSV: {error}") from None
+
+
+def _csv_line(content: bytes, row: int | None) -> int:
+    """The line on which a row starts; rows count from 0, blank lines do not count, None is the header."""
+    rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+    start, seen = 1, -1
+    for fields in rows:
+        if fields:
+            if row is None or seen == row:
+                return start
+            seen += 1
+        start = rows.line_num + 1
+    return start
 
 
 def _parquet_events(path: str, options: EventOptions, advance: Advance) -> Iterator[Event | None]:
-    row = 0
+    def place(row: int | None) -> str:
+        return display(path) if row is None else f"{display(path)}: row {row}"
+
+    first = 0
     for batch in _parquet_batches(path, advance):
-        yield from _arrow_events(batch, options, path, row)
-        row += batch.num_rows
+        yield from _arrow_events(batch, options, place, first)
+        first += batch.num_rows
 
 
 def _arrow_events(
-    rows: "pa.Table | pa.RecordBatch", options: EventOptions, path: str, row: int = 0
+    rows: "pa.Table | pa.RecordBatch",
+    options: EventOptions,
+    place: Callable[[int | None], str],
+    first: int = 0,
 ) -> Iterator[Event | None]:
-    """Yield the events of rows, the first of which is the given one of the file."""
+    """Yield the events of rows, the first of which has the given number in its file."""
     from penstock.model.arrow import events_from_arrow
 
+    events = events_from_arrow(rows, unsupported=options.unsupported, first_row=first)
     try:
-        for event in events_from_arrow(rows, unsupported=options.unsupported):
-            yield event.with_family(options.families) if event and options.families else event
-            row += 1
+        for row, event in enumerate(events, first):
+            with _at(lambda row=row: place(row)):  # type: ignore[misc]
+                yield _typed(event, options)
+    except _PlacedError:
+        raise
     except PenstockError as error:
-        raise InputError(f"{display(path)}: row {row}: {error}") from None
+        # The message begins with the row where one is to blame; else the columns are.
+        found = _ROW.match(str(error))
+        where = place(int(found[1]) if found else None)
+        what = str(error)[found.end() :] if found else str(error)
+        raise _PlacedError(_in_flags(f"{where}: {what}")) from None
+
+
+def _typed(event: Event | None, options: EventOptions) -> Event | None:
+    """The event with the families asked for; None if that leaves nothing."""
+    if event is None or not options.families:
+        return event
+    return event.with_family(options.families, unsupported=options.unsupported) or None
 
 
 # Shared
 
 
+class _PlacedError(InputError):
+    """An InputError that says where already."""
+
+
 @contextmanager
-def _at(place: str) -> Iterator[None]:
+def _at(place: str | Callable[[], str]) -> Iterator[None]:
     """Errors inside say where they happened, unless they do already."""
     try:
         yield
-    except InputError as error:
-        known = str(error)
-        raise (
-            error if known.startswith(place.partition(":")[0]) else InputError(f"{place}: {known}")
-        ) from None
-    except PenstockError as error:
-        raise InputError(f"{place}: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{place}: not a JSON object as expected: {error}") from None
-    except RecursionError:
-        raise InputError(f"{place}: nested too deep") from None
+    except _PlacedError:
+        raise
+    except (PenstockError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        what = str(error)
+        if isinstance(error, RecursionError):
+            what = "nested too deep"
+        elif not isinstance(error, PenstockError):
+            what = f"not a JSON object as expected: {error}"
+        where = place if isinstance(place, str) else place()
+        raise _PlacedError(_in_flags(f"{where}: {what}")) from None
+
+
+def _in_flags(message: str) -> str:
+    """What the library says of its arguments, said of the program's flags."""
+    return message.replace("unsupported='skip'", "--unsupported skip")
 
 
 _LINE_LENGTH_MAX: Final = 4 * TEXT_LENGTH_MAX
@@ -283,9 +371,9 @@ def _lines(path: str, advance: Advance) -> Iterator[tuple[str, bytes]]:
         while line := file.readline(_LINE_LENGTH_MAX + 1):
             number += 1
             if len(line) > _LINE_LENGTH_MAX:
-                raise InputError(f"{name}:{number}: a line is longer than {_LINE_LENGTH_MAX:,} bytes")
+                raise _PlacedError(f"{name}:{number}: a line is longer than {_LINE_LENGTH_MAX:,} bytes")
             advance(len(line))
-            content = line.strip()
+            content = line.removeprefix(codecs.BOM_UTF8).strip() if number == 1 else line.strip()
             if content:
                 yield f"{name}:{number}", content
 
@@ -296,7 +384,7 @@ def _decoded_lines(path: str, file: IO[bytes], advance: Advance) -> Iterator[str
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise InputError(f"{display(path)}:{number}: not UTF-8: {error.reason}") from None
+            raise _PlacedError(f"{display(path)}:{number}: not UTF-8: {error.reason}") from None
 
 
 def _parquet_batches(
@@ -311,14 +399,14 @@ def _parquet_batches(
             parquet = papq.ParquetFile(source)
             names = parquet.schema_arrow.names
             if len(names) > ATTRIBUTES_MAX:
-                raise InputError(f"{display(path)}: more than {ATTRIBUTES_MAX:,} columns")
+                raise _PlacedError(f"{display(path)}: more than {ATTRIBUTES_MAX:,} columns")
             wanted = None if columns is None else [name for name in columns if name in names]
             size, rows = size_of(path) or 0, max(1, parquet.metadata.num_rows)
             for batch in parquet.iter_batches(batch_size=16_384, columns=wanted):
                 yield batch
                 advance(size * batch.num_rows // rows)
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{display(path)}: not Parquet: {error}") from None
+            raise _PlacedError(f"{display(path)}: not Parquet: {error}") from None
 
 
 @contextmanager
@@ -328,17 +416,18 @@ def whole_output(path: str | None, *, line_buffered: bool = False) -> Iterator[C
     A file is written beside its place and moved there at the end. Standard output is held back in a
     temporary file, unless it is to be line-buffered.
     """
-    if path is None or path == "-":
-        if line_buffered:
-            yield lambda line: (sys.stdout.buffer.write(line), sys.stdout.buffer.flush())
-            return
-        with tempfile.SpooledTemporaryFile(max_size=2**26) as held:
-            yield held.write
-            held.seek(0)
-            while block := held.read(2**20):
-                sys.stdout.buffer.write(block)
+    target = Path(path).resolve() if path not in (None, "-") else None
+    if target is None or (target.exists() and not target.is_file() and not target.is_dir()):
+        # Standard output, a device or a pipe: nothing can be moved there.
+        with _stream(target) as stream:
+            if line_buffered:
+                yield lambda line: (stream.write(line), stream.flush())
+                return
+            with tempfile.SpooledTemporaryFile(max_size=2**26) as held:
+                yield held.write
+                held.seek(0)
+                shutil.copyfileobj(held, stream, 2**20)
         return
-    target = Path(path)
     try:
         if target.is_dir():
             raise IsADirectoryError(21, "is a directory")
@@ -359,3 +448,16 @@ def whole_output(path: str | None, *, line_buffered: bool = False) -> Iterator[C
     except BaseException:
         Path(beside.name).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def _stream(target: Path | None) -> Iterator[IO[bytes]]:
+    if target is None:
+        yield sys.stdout.buffer
+        return
+    try:
+        stream = target.open("wb")
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+    with stream:
+        yield stream

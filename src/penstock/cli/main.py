@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.errors import PenstockError
 
+EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
@@ -30,16 +31,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except PenstockError as error:
         # One line, whatever the message quotes.
-        sys.stderr.write(f"penstock: {' '.join(str(error).split())}\n")
+        _complain(" ".join(str(error).splitlines()))
         return EXIT_BAD_INPUT
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`); that is no error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_output()
         return 0
+    except OSError as error:
+        _complain(f"{error.filename or 'standard output'}: {(error.strerror or str(error)).lower()}")
+        _abandon_output()
+        return EXIT_FAILED
     except KeyboardInterrupt:
-        sys.stderr.write("penstock: interrupted\n")
+        _complain("interrupted")
         return EXIT_INTERRUPTED
     return status
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(f"penstock: {message}\n")
+
+
+def _abandon_output() -> None:
+    """Let what is still buffered for standard output go nowhere, or the interpreter complains at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command(module: str, function: str) -> Callable[[argparse.Namespace], int]:
@@ -67,7 +81,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_relations(commands)
     _add_match(commands)
     _add_bench(commands)
-    demo = _add(commands, "demo", "match a year of New York flights against a hundred subscriptions")
+    summary = "match a year of New York flights against a hundred subscriptions"
+    demo = _add(commands, "demo", summary, "  penstock demo\n  penstock demo --flights 10000\n")
     demo.add_argument("--flights", type=_positive, metavar="N", help="only the first N flights")
     demo.set_defaults(run=_command("cli.demo", "run"))
     return parser
@@ -118,7 +133,12 @@ def _add_languages(commands: "_Commands[argparse.ArgumentParser]") -> None:
     _add_from(parse, "the language of the text")
     parse.add_argument("--to", choices=_LANGUAGES, default="sql", help="the language to print (default: sql)")
     parse.set_defaults(run=_command("cli.relations", "parse"))
-    schema = _add(commands, "schema", "print the JSON Schema of the JSON form")
+    schema = _add(
+        commands,
+        "schema",
+        "print the JSON Schema of the JSON form",
+        "  penstock schema > filter.schema.json\n",
+    )
     schema.set_defaults(run=_command("cli.relations", "schema"))
 
 
@@ -173,7 +193,8 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "  zcat events.jsonl.gz | penstock match --subscriptions rules.jsonl --events - --line-buffered\n"
         "  penstock match --subscriptions rules.jsonl --events log.jsonl --family at=time\n"
         "\nSubscriptions are rows with id, filter and, if you like, subscriber; several rows with one id\n"
-        "are alternatives. Out comes a JSON line for each event that matched:\n"
+        "are alternatives. Ids are text or integers (in CSV always text). Out comes a JSON line for each\n"
+        "event that matched:\n"
         '  {"event": <its "id" attribute if it has one, else its 0-based row>, "ids": [...]}\n',
     )
     match.add_argument(
@@ -225,7 +246,8 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
         commands, "bench", "print benchmarks", "  penstock bench filters\n  penstock bench filters --json\n"
     )
     kinds = bench.add_subparsers(metavar="WHAT", required=True)
-    filters = _add(kinds, "filters", "parsing, loading and comparing filters")
+    summary = "measure parsing, loading and comparing filters"
+    filters = _add(kinds, "filters", summary, "  penstock bench filters --count 100000\n")
     filters.add_argument(
         "--count", type=_positive, default=1_000_000, metavar="N", help="filters to load (1000000)"
     )
@@ -235,14 +257,16 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("a number above 0 is needed")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a whole number above 0 is needed, not {text!r}")
+    return int(text)
 
 
 def _share(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
     if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError("a share between 0 and 1 is needed")
+        raise argparse.ArgumentTypeError(f"a share between 0 and 1 is needed, not {text!r}")
     return number

@@ -25,8 +25,10 @@ def run(options: argparse.Namespace) -> int:
     """Match the events of a file; write a JSON line for each that matched."""
     if options.subscriptions == options.events == "-":
         raise InputError("only one of --subscriptions and --events can be standard input")
-    subscriptions_format = format_of(options.subscriptions, options.subscriptions_format)
-    events_format = format_of(options.events, options.events_format)
+    subscriptions_format = format_of(
+        options.subscriptions, options.subscriptions_format, "--subscriptions-format"
+    )
+    events_format = format_of(options.events, options.events_format, "--events-format")
     reading = EventOptions(
         families=_families(options.family), nulls=tuple(options.null), unsupported=options.unsupported
     )

@@ -53,7 +53,7 @@ def merge(
 
     >>> merge(["price between 50 and 100", "price between 90 and 120"]).predicate.to_sql()
     'price between 50 and 120'
-    >>> loose = merge(["x = 1 and y = 1", "x = 2 and y = 2"], budget=0.9)
+    >>> loose = merge(["x = 1 and y = 1", "x = 2 and y = 2"], budget=0.5)
     >>> loose.predicate.to_sql(), loose.perfect
     ('x in (1, 2) and y in (1, 2)', False)
     """

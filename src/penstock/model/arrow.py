@@ -1,80 +1,84 @@
 """Events from the rows of Arrow tables and record batches.
 
 A null is an absent attribute: that is how a table says it. Structs are flattened with dots. A column
-whose type has no family (lists, binary, decimals, maps) is refused, or left out when the caller says so.
+whose type has no family (lists, binary, decimals, maps) is refused, or left out when the caller says so;
+so is a value outside its family's range.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.errors import EventError, UnsupportedValueError
-from penstock.model.events import Event, Unsupported
+from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
+from penstock.model.events import Event, Unsupported, is_skip
+from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.values import Family, Time, Value, to_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NANOSECONDS_OF_UNIT = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_NANOSECONDS_OF_UNIT: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_HINT: Final = "unsupported='skip' leaves it out"
 
 
 def events_from_arrow(
-    rows: "pa.Table | pa.RecordBatch", *, unsupported: Unsupported = "refuse"
+    rows: "pa.Table | pa.RecordBatch", *, unsupported: Unsupported = "refuse", first_row: int = 0
 ) -> Iterator[Event | None]:
     """Yield an event for each row, in order.
 
     A row that has no attribute at all is no event: it is refused, or with `unsupported="skip"` None
-    stands in its place, so that positions still count.
+    stands in its place, so that positions still count. Errors name the row, counted from `first_row`.
     """
-    batches = rows.to_batches() if hasattr(rows, "to_batches") else [rows]
-    skip = unsupported == "skip"
-    row = 0
-    for batch in batches:
-        columns = list(_columns(batch, "", skip))
-        names = [name for name, _values in columns]
-        if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise EventError(f"the column {twice!r:.80} is there twice, once nested and once dotted")
-        if not columns:
-            values_by_row: Iterator[tuple[Value | None, ...]] = (() for _ in range(batch.num_rows))
-        else:
-            values_by_row = zip(*(values for _name, values in columns), strict=True)
+    skip = is_skip(unsupported)
+    row = first_row
+    for batch in rows.to_batches() if hasattr(rows, "to_batches") else [rows]:
+        columns = dict(_columns(batch, "", skip, row, 0))
+        values_by_row: Iterable[tuple[Value | None, ...]] = (
+            zip(*columns.values(), strict=True) if columns else [()] * batch.num_rows
+        )
         for values in values_by_row:
-            attributes = {n: v for n, v in zip(names, values, strict=True) if v is not None}
+            attributes = {n: v for n, v in zip(columns, values, strict=True) if v is not None}
             if attributes:
                 yield Event.from_flat(attributes)
             elif skip:
                 yield None
             else:
-                raise EventError(f"row {row} has no attribute at all (unsupported='skip' passes over it)")
+                raise EventError(f"row {row}: there is no attribute at all ({_HINT})")
             row += 1
 
 
 def _columns(
-    batch: "pa.RecordBatch | pa.StructArray", prefix: str, skip: bool
-) -> Iterator[tuple[str, list[Value | None]]]:
-    """Yield (name, values) for each column that has a family, structs flattened."""
+    batch: "pa.RecordBatch | pa.StructArray", prefix: str, skip: bool, row: int, depth: int
+) -> list[tuple[str, list[Value | None]]]:
+    """The columns that have a family, structs flattened, as (name, values)."""
     import pyarrow as pa
 
+    if depth > NESTING_MAX:
+        raise LimitError(f"structs nest too deep at {prefix[:60]!r}", "NESTING_MAX", NESTING_MAX)
     if isinstance(batch, pa.RecordBatch):
         fields, arrays = batch.schema, batch.columns
     else:
         # flatten() hands a struct's nulls down to its fields, as field() would not.
         fields, arrays = batch.type, batch.flatten()
+    found: list[tuple[str, list[Value | None]]] = []
     for field, array in zip(fields, arrays, strict=True):
         name = prefix + check_name(field.name)
         if pa.types.is_struct(array.type):
-            yield from _columns(array, name + ".", skip)
-            continue
-        read = _reader(array.type)
-        if read is None:
-            if skip or array.null_count == len(array):
-                continue
+            found += _columns(array, name + ".", skip, row, depth + 1)
+        elif family_of_arrow(array.type) is not None:
+            found.append((check_name(name), _values(array, name, skip, row)))
+        elif not skip and array.null_count < len(array):
             raise UnsupportedValueError(
-                f"the column {name!r:.80} of type {array.type} has no family (bool, number, string or "
-                "time); unsupported='skip' leaves it out"
+                f"the column {name!r:.80} of type {array.type} has no family "
+                f"(bool, number, string or time); {_HINT}"
             )
-        yield check_name(name), read(array)
+    names = [name for name, _values_of in found]
+    if len(names) > ATTRIBUTES_MAX:
+        raise LimitError(f"there are {len(names):,} columns", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise EventError(f"the column {twice!r:.80} is there twice")
+    return found
 
 
 def family_of_arrow(kind: "pa.DataType") -> Family | None:
@@ -92,27 +96,54 @@ def family_of_arrow(kind: "pa.DataType") -> Family | None:
     return next((family for family, ways in tests.items() if any(way(kind) for way in ways)), None)
 
 
-def _reader(kind: "pa.DataType") -> "Callable[[pa.Array], list[Value | None]] | None":
-    """How to turn an array of this type into Python values, or None where it has no family."""
-    import pyarrow as pa
-
-    family = family_of_arrow(kind)
-    if family is None:
-        return None
-    if family is Family.TIME:
-        return _times
-    base = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if family is Family.STRING or base == pa.uint64():
-        return lambda array: [None if v is None else to_value(v) for v in array.to_pylist()]
-    return lambda array: array.to_pylist()
-
-
-def _times(array: "pa.Array") -> list[Value | None]:
-    """Timestamps and dates as times, exactly: through the integers they are stored as."""
+def _values(array: "pa.Array", name: str, skip: bool, row: int) -> list[Value | None]:
+    """The values of a column that has a family; `row` is the number of its first."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    kind = array.type
+    if family_of_arrow(kind) is Family.TIME:
+        return _checked(*_ticks(array), name, skip, row)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        try:
+            return _checked(array.to_pylist(), to_value, name, skip, row)
+        except UnicodeDecodeError:
+            return _checked(array.cast(pa.large_binary()).to_pylist(), _decoded, name, skip, row)
+    if kind == pa.uint64():
+        return _checked(array.to_pylist(), to_value, name, skip, row)
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _checked(
+    values: list[Any], convert: Callable[[Any], Value], name: str, skip: bool, row: int
+) -> list[Value | None]:
+    """Convert each value that is not null; one that cannot be is named with its place, or skipped."""
+    converted: list[Value | None] = []
+    for at, value in enumerate(values):
+        try:
+            converted.append(None if value is None else convert(value))
+        except PenstockError as error:
+            place = f"row {row + at}, column {name!r:.80}"
+            if isinstance(error, LimitError):
+                raise error.at(place) from None
+            if not skip:
+                raise UnsupportedValueError(f"{place}: {error} ({_HINT})") from None
+            converted.append(None)
+    return converted
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise UnsupportedValueError(f"{value[:40]!r} is not UTF-8") from None
+
+
+def _ticks(array: "pa.Array") -> tuple[list[int | None], Callable[[int], Time]]:
+    """Timestamps or dates as the integers they are stored as, and how to make a time of one."""
+    import pyarrow as pa
+
     kind = array.type
     if pa.types.is_timestamp(kind):
         scale, ticks = _NANOSECONDS_OF_UNIT[kind.unit], array.cast(pa.int64())
@@ -120,4 +151,4 @@ def _times(array: "pa.Array") -> list[Value | None]:
         scale, ticks = 86_400 * 1_000_000_000, array.cast(pa.int32())
     else:
         scale, ticks = 1_000_000, array.cast(pa.int64())
-    return [None if tick is None else Time(tick * scale) for tick in ticks.to_pylist()]
+    return ticks.to_pylist(), lambda tick: Time(tick * scale)

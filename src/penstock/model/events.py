@@ -4,6 +4,8 @@ Nested objects are flattened with dots. What has no family (a list, null, bytes)
 when the caller says so; it is never turned into something else.
 """
 
+import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
@@ -17,14 +19,16 @@ from penstock.model.values import Family, Time, Value, family_of, to_value
 Unsupported = Literal["refuse", "skip"]
 """What to do with a value that has no family: raise an error, or leave the attribute out."""
 
+_SKIP_HINT: Final = "unsupported='skip' leaves it out"
 _SCALARS: Final = frozenset({str, int, float, bool, Time})
 
 
 class Event(Mapping[str, Value]):
-    """An immutable event: a mapping from attribute names to values.
+    """An event: a read-only mapping from attribute names to values.
 
-    Two events are equal when they have the same attributes, of the same families and with the same
-    values (2 equals 2.0; True does not equal 1; a NaN stands for itself).
+    `attributes` is the flat dict itself, to read and not to change. Two events are equal when they have
+    the same attributes, of the same families and with the same values (2 equals 2.0; True does not equal
+    1; a NaN stands for itself).
     """
 
     __slots__ = ("attributes",)
@@ -49,16 +53,22 @@ class Event(Mapping[str, Value]):
         event.attributes = attributes
         return event
 
-    def with_family(self, families: Mapping[str, Family]) -> "Event":
+    def with_family(self, families: Mapping[str, Family], *, unsupported: Unsupported = "refuse") -> "Event":
         """Return the event with the named attributes read as the given families, where present.
 
         Text is parsed (`"2013-01-31T05:00:00Z"` as a time, `"7"` as a number, `"true"` as a bool), and
-        anything becomes text as JSON would write it; what cannot be read so is refused.
+        anything becomes text as JSON would write it; what cannot be read so is refused or left out.
         """
         changed = dict(self.attributes)
         for name, family in families.items():
-            if name in changed:
-                changed[name] = read_as(family, changed[name], name)
+            if name not in changed:
+                continue
+            try:
+                changed[name] = read_as(family, changed[name])
+            except UnsupportedValueError as error:
+                if not is_skip(unsupported):
+                    raise UnsupportedValueError(f"{name!r:.80}: {error} ({_SKIP_HINT})") from None
+                del changed[name]
         return Event.from_flat(changed)
 
     def __getitem__(self, name: str) -> Value:
@@ -79,6 +89,9 @@ class Event(Mapping[str, Value]):
     def _key(self) -> frozenset[tuple[str, Family, object]]:
         items = self.attributes.items()
         return frozenset((n, family_of(v), v if v == v else "nan") for n, v in items)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Event.from_flat, (self.attributes,)
 
     def __repr__(self) -> str:
         return f"Event({self.attributes!r})"
@@ -102,11 +115,16 @@ def decode_object(text: str | bytes) -> dict[str, object]:
 
 def flatten(attributes: Mapping[str, object], unsupported: Unsupported = "refuse") -> dict[str, Value]:
     """The attributes with those of nested objects under dotted names, every value checked."""
+    flat: dict[str, Value] = {}
+    _flatten(attributes, "", flat, is_skip(unsupported), 0)
+    return flat
+
+
+def is_skip(unsupported: Unsupported) -> bool:
+    """Whether values without a family are to be left out."""
     if unsupported not in ("refuse", "skip"):
         raise EventError(f"unsupported={unsupported!r}: say 'refuse' or 'skip'")
-    flat: dict[str, Value] = {}
-    _flatten(attributes, "", flat, unsupported == "skip", 0)
-    return flat
+    return unsupported == "skip"
 
 
 def _flatten(
@@ -127,7 +145,7 @@ def _flatten(
         except UnsupportedValueError as error:
             if skip:
                 continue
-            raise UnsupportedValueError(f"{path!r:.80}: {error} (unsupported='skip' leaves it out)") from None
+            raise UnsupportedValueError(f"{path!r:.80}: {error} ({_SKIP_HINT})") from None
         if prefix:
             check_name(path)
         if path in flat:
@@ -137,22 +155,33 @@ def _flatten(
         raise LimitError("an event has too many attributes", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
 
 
-def read_as(family: Family, value: Value, name: str) -> Value:
-    """Read a value as one of the given family, or raise; `name` is for the message."""
+def read_as(family: Family, value: Value) -> Value:
+    """Read a value as one of the given family, or raise UnsupportedValueError."""
     if family_of(value) is family:
         return value
     if family is Family.STRING:
-        return str(value) if isinstance(value, Time) else msgspec.json.encode(value).decode()
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return str(value)
     if isinstance(value, str):
+        text = value.strip()
         if family is Family.TIME:
-            return Time.parse(value)
-        try:
-            decoded = _JSON.decode(value.strip())
-            if isinstance(decoded, bool | int | float) and family_of(decoded) is family:
-                return to_value(decoded)
-        except (msgspec.DecodeError, UnicodeError):
-            pass
-    raise UnsupportedValueError(f"{name!r:.80}: {value!r:.60} cannot be read as a {family.label}")
+            return Time.parse(text)
+        if family is Family.BOOL and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if family is Family.NUMBER and _NUMBER.fullmatch(text):
+            # Digits are an integer, exactly; anything else is the nearest double.
+            if not _NOT_DIGITS.search(text):
+                return to_value(int(text))
+            if not math.isinf(float(text)) or text[-1:].lower() == "f":
+                return float(text)
+    raise UnsupportedValueError(f"{value!r:.60} cannot be read as a {family.label}")
+
+
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:(?:\d{1,400}(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf|nan)", re.ASCII | re.IGNORECASE
+)
+_NOT_DIGITS: Final = re.compile(r"[^\d+-]", re.ASCII)
 
 
 def _json_name(decoded: object) -> str:

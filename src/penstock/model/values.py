@@ -36,7 +36,7 @@ class Family(IntEnum):
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_TEXT: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)"
-    r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*(?:([Zz])|([+-]\d\d):?(\d\d))?)?",
+    r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)? ?(?:([Zz])|([+-]\d\d):?(\d\d))?)?",
     re.ASCII,
 )
 
@@ -47,6 +47,8 @@ class Time(msgspec.Struct, frozen=True, order=True, gc=False):
     nanoseconds: int
 
     def __post_init__(self) -> None:
+        if type(self.nanoseconds) is not int:
+            raise UnsupportedValueError(f"a time is whole nanoseconds, not {self.nanoseconds!r:.40}")
         if not INTEGER_MIN <= self.nanoseconds <= INTEGER_MAX:
             raise UnsupportedValueError(
                 "a time lies outside 1677-09-21T00:12:43.145224192Z … 2262-04-11T23:47:16.854775807Z, "
@@ -84,7 +86,7 @@ class Time(msgspec.Struct, frozen=True, order=True, gc=False):
     @classmethod
     def from_datetime(cls, moment: datetime) -> "Time":
         """Take a datetime (or a pandas Timestamp, with its nanoseconds); without a zone it is UTC."""
-        aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        aware = moment if moment.utcoffset() is not None else moment.replace(tzinfo=UTC)
         micros = (aware - _EPOCH) // timedelta(microseconds=1)
         return cls(micros * 1000 + int(getattr(moment, "nanosecond", 0)))
 
@@ -156,7 +158,7 @@ def _checked_integer(value: int) -> int:
 
 def _convert(value: object) -> Value:
     """The slow path: subclasses and foreign scalar types."""
-    if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
+    if type(value).__module__ == "numpy":
         value = _from_numpy(value)
     if isinstance(value, bool | Time):
         return value
@@ -176,22 +178,32 @@ def _convert(value: object) -> Value:
         double = float(value)
         if double == value or double != double:
             return double
+    return _refuse(value)
+
+
+def _refuse(value: object) -> NoReturn:
     name = "null" if value is None else type(value).__name__
     raise UnsupportedValueError(f"a value of type {name} has no family (bool, number, string or time)")
 
 
 def _from_numpy(value: object) -> object:
-    dtype = value.dtype  # type: ignore[attr-defined]
+    """A numpy scalar as the Python value it stands for; anything else of numpy's has no family."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or getattr(value, "ndim", None) != 0:
+        _refuse(value)
     if dtype.kind == "M":
         ticks = value.astype("int64").item()  # type: ignore[attr-defined]
         if ticks == INTEGER_MIN:  # numpy's NaT
             return None
         unit = str(dtype)[len("datetime64[") : -1]
         scale = _NANOSECONDS_OF_UNIT.get(unit)
-        return value if scale is None else Time(ticks * scale)
+        if scale is None:
+            raise UnsupportedValueError(f"a datetime64 in the unit {unit!r} cannot be read as a time")
+        return Time(ticks * scale)
     if dtype.kind == "U" or (dtype.kind in "biuf" and dtype.itemsize <= 8):
         return value.item()  # type: ignore[attr-defined]
-    return value
+    # A longer double is taken below if it fits a double; durations and complex numbers are nothing.
+    return value if dtype.kind == "f" else _refuse(value)
 
 
 _NANOSECONDS_OF_UNIT: Final = {

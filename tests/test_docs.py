@@ -1,0 +1,111 @@
+"""What the documentation says is so: its code runs, its commands print what it shows, its links lead on."""
+
+import doctest
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.model import limits
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "PAPERS.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    found = [
+        (page.name, text)
+        for page in PAGES
+        for kind, text in FENCE.findall(page.read_text())
+        if kind == language
+    ]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize(("page", "code"), blocks("python"))
+def test_code_in_the_documentation_runs(page: str, code: str) -> None:
+    exec(compile(code, page, "exec"), {})  # noqa: S102
+
+
+def test_the_five_lines_print_what_their_comments_say(capsys: pytest.CaptureFixture[str]) -> None:
+    code = next(code for page, code in blocks("python") if "# True" in code)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 5
+    exec(compile(code, "README.md", "exec"), {})  # noqa: S102
+    assert capsys.readouterr().out.split() == re.findall(r"# (\w+)$", code, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("page", "session"), blocks("console"))
+def test_commands_in_the_documentation_print_what_it_shows(page: str, session: str, tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("penstock")
+    for step in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
+        command, _newline, shown = step.partition("\n")
+        if command.startswith("cat "):
+            (tmp_path / command.removeprefix("cat ")).write_text(shown)
+            continue
+        assert command.startswith(".venv/bin/penstock "), f"{page}: {command}"
+        line = command.replace(".venv/bin/penstock", str(program), 1)
+        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True)  # noqa: S607
+        assert done.stdout == shown
+
+
+def test_every_must_of_the_specification_names_a_test_that_exists() -> None:
+    text = (ROOT / "docs" / "FILTERS.md").read_text()
+    rules = [
+        rule for rule in re.split(r"\n(?=- |\n|#)", text) if "MUST" in rule and not rule.startswith("# ")
+    ]
+    rules = [rule for rule in rules if not rule.lstrip().startswith("This is the specification")]
+    assert len(rules) > 20
+    for rule in rules:
+        named = TEST.findall(rule)
+        assert named, f"no test is named: {rule}"
+        for file, test in named:
+            assert f"def {test}(" in (ROOT / file).read_text(), f"{file} has no {test}"
+
+
+def test_the_table_of_limits_is_true() -> None:
+    text = (ROOT / "docs" / "FILTERS.md").read_text()
+    shown = {
+        name: int(value.replace(",", "")) for name, value in re.findall(r"`(\w+_MAX)` \| ([\d,]+)", text)
+    }
+    assert shown == {name: getattr(limits, name) for name in shown}
+    assert len(shown) == 14
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_files_that_are_named_exist(page: Path) -> None:
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+    for target in re.findall(r"`((?:tests|docs)/[\w/]+\.\w+)", text):
+        assert (ROOT / target).exists(), target
+    if page.name == "PAPERS.md":
+        for target in re.findall(r"`(?:src/penstock/)?((?:filters|model)/[\w/]*(?:\.py)?)`", text):
+            assert (ROOT / "src" / "penstock" / target).exists(), target
+
+
+def test_make_targets_that_are_named_exist() -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        named = re.findall(r"(?:^ {4}|`)make (\w+)", page.read_text(), re.MULTILINE)
+        assert set(named) <= targets, page.name
+
+
+@pytest.mark.parametrize(
+    "module", ["penstock.filters.parsing", "penstock.filters.merging", "penstock.filters.estimate"]
+)
+def test_examples_in_docstrings_run(module: str) -> None:
+    results = doctest.testmod(importlib.import_module(module))
+    assert results.attempted
+    assert not results.failed
