@@ -20,7 +20,19 @@ _SNIPPET_AFTER = 24
 
 
 class PenstockError(Exception):
-    """The root of all errors of Penstock."""
+    """The root of all errors of Penstock.
+
+    `row` is the row of a table that the error is about, where it is about one.
+    """
+
+    row: int | None = None
+
+    def in_row(self, row: int, column: str | None = None) -> "PenstockError":
+        """The same error, saying in which row, and column, of a table it happened."""
+        place = f"row {row}" if column is None else f"row {row}, column {column!r:.80}"
+        located = _rebuild(type(self), f"{place}: {self}", dict(vars(self)))
+        located.row = row
+        return located
 
 
 class EventError(PenstockError, ValueError):
@@ -52,16 +64,11 @@ class LimitError(PenstockError, ValueError):
 
     def __init__(self, what: str, limit_name: str, limit: int) -> None:
         super().__init__(f"{what}: the limit is {limit:,} ({limit_name})")
-        self.what = what
         self.limit_name = limit_name
         self.limit = limit
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), str(self), dict(vars(self)))
-
-    def at(self, place: str) -> "LimitError":
-        """The same error, saying where."""
-        return LimitError(f"{place}: {self.what}", self.limit_name, self.limit)
 
 
 class FilterSyntaxError(FilterError):

@@ -330,6 +330,6 @@ def test_text_in_parquet_that_is_not_utf8_is_refused_or_left_out(
     papq.write_table(pa.table({"x": column, "y": [1, 2]}), tmp_path / "e.parquet")
     paths = ["match", "--subscriptions", str(tmp_path / "s.jsonl"), "--events", str(tmp_path / "e.parquet")]
     assert main(paths) == 2
-    assert b"row 1: column 'x': b'\\xff' is not UTF-8" in capsysbinary.readouterr().err
+    assert b"row 1, column 'x': b'\\xff' is not UTF-8" in capsysbinary.readouterr().err
     assert main([*paths, "--unsupported", "skip"]) == 0
     assert capsysbinary.readouterr().out == b'{"event":1,"ids":["a"]}\n'

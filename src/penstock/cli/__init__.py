@@ -1,8 +1,11 @@
 """The program `penstock`.
 
-main        arguments, help texts, exit status
-relations   parse, covers, overlaps, identical, merge, schema
-match       which subscriptions match which events, over files
-files       reading subscriptions and events, writing results whole or not at all
-demo        the flights and their hundred subscribers
+main            arguments, help texts, exit status
+relations       parse, covers, overlaps, identical, merge, schema
+match           which subscriptions match which events, over files
+subscriptions   subscriptions from files
+events          events from files
+files           opening, formats, places of mistakes, writing whole or not at all
+progress        a bar on a terminal
+demo            the flights and their hundred subscribers
 """

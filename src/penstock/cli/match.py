@@ -5,16 +5,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from penstock.cli.files import (
-    EventOptions,
-    Subscription,
-    format_of,
-    read_events,
-    read_subscriptions,
-    size_of,
-    whole_output,
-)
+from penstock.cli.events import EventOptions, read_events
+from penstock.cli.files import format_of, size_of, whole_output
 from penstock.cli.progress import progress
+from penstock.cli.subscriptions import Subscription, read_subscriptions
 from penstock.errors import InputError
 from penstock.matching.reference import ReferenceMatcher
 from penstock.model.names import Id

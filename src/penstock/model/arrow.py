@@ -43,7 +43,7 @@ def events_from_arrow(
             elif skip:
                 yield None
             else:
-                raise EventError(f"row {row}: there is no attribute at all ({_HINT})")
+                raise EventError(f"there is no attribute at all ({_HINT})").in_row(row)
             row += 1
 
 
@@ -124,11 +124,10 @@ def _checked(
         try:
             converted.append(None if value is None else convert(value))
         except PenstockError as error:
-            place = f"row {row + at}, column {name!r:.80}"
             if isinstance(error, LimitError):
-                raise error.at(place) from None
+                raise error.in_row(row + at, name) from None
             if not skip:
-                raise UnsupportedValueError(f"{place}: {error} ({_HINT})") from None
+                raise UnsupportedValueError(f"{error} ({_HINT})").in_row(row + at, name) from None
             converted.append(None)
     return converted
 
