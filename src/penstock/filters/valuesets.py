@@ -11,6 +11,7 @@ falsely, `overlaps` never false falsely, but a cover or an emptiness may go unno
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 from enum import IntEnum
 from os.path import commonprefix
 from typing import Final
@@ -293,16 +294,11 @@ def _implied(pattern: Pattern, given: ValueSet) -> bool:
     """Whether every string of the set surely matches the pattern, which not every string does."""
     if any(patterns.covers(pattern, other) for other in given.required):
         return True
-    if given.cuts == _ALL_STRINGS:
-        return False
-    for interval in cuts.intervals(given.cuts):
-        points = _points(interval)
-        if points is None:
-            if not patterns.covers(pattern, _common_prefix(interval)):
-                return False
-        elif not all(patterns.matches(pattern, point) for point in points):
-            return False
-    return True
+    return _throughout(
+        given.cuts,
+        lambda prefix: patterns.covers(pattern, prefix),
+        lambda point: patterns.matches(pattern, point),
+    )
 
 
 def _excluded(pattern: Pattern, given: ValueSet) -> bool:
@@ -311,13 +307,22 @@ def _excluded(pattern: Pattern, given: ValueSet) -> bool:
         patterns.disjoint(pattern, other) for other in given.required
     ):
         return True
-    if given.cuts == _ALL_STRINGS:
+    return _throughout(
+        given.cuts,
+        lambda prefix: patterns.disjoint(pattern, prefix),
+        lambda point: not patterns.matches(pattern, point),
+    )
+
+
+def _throughout(cut: Cuts, prefix_test: Callable[[Pattern], bool], point_test: Callable[[str], bool]) -> bool:
+    """Whether a test, which fails for some string, holds for each interval: its points, or its prefix."""
+    if cut == _ALL_STRINGS:
         return False
-    for interval in cuts.intervals(given.cuts):
+    for interval in cuts.intervals(cut):
         points = _points(interval)
         if points is None:
-            if not patterns.disjoint(pattern, _common_prefix(interval)):
+            if not prefix_test(_common_prefix(interval)):
                 return False
-        elif any(patterns.matches(pattern, point) for point in points):
+        elif not all(map(point_test, points)):
             return False
     return True

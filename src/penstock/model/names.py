@@ -22,32 +22,30 @@ def check_name(name: object) -> str:
     """Return the attribute name, or raise: any non-empty Unicode text within the limit is one."""
     if not isinstance(name, str):
         raise EventError(f"an attribute name is a string, not {type(name).__name__}: {name!r:.80}")
-    if not name:
-        raise EventError("an attribute name is empty")
-    if len(name) > NAME_LENGTH_MAX:
-        what = f"the attribute name {name[:40]!r}… has {len(name):,} characters"
-        raise LimitError(what, "NAME_LENGTH_MAX", NAME_LENGTH_MAX)
-    if not is_unicode(name):
-        raise EventError(f"the attribute name {name!r:.80} is not Unicode text (it has a lone surrogate)")
+    if not (name.isascii() and 0 < len(name) <= NAME_LENGTH_MAX):
+        _check_text(name, "attribute name", "NAME_LENGTH_MAX", NAME_LENGTH_MAX, EventError)
     return name
 
 
 def check_id(identifier: object) -> Id:
     """Return the id, or raise: non-empty Unicode text within the limit, or a 64-bit integer."""
-    if isinstance(identifier, int) and not isinstance(identifier, bool):
-        if INTEGER_MIN <= identifier <= INTEGER_MAX:
-            return identifier
-        raise PenstockError(f"the id {identifier} does not fit 64 bits")
-    if not isinstance(identifier, str):
+    if isinstance(identifier, str):
+        _check_text(identifier, "id", "ID_LENGTH_MAX", ID_LENGTH_MAX, PenstockError)
+        return identifier
+    if not isinstance(identifier, int) or isinstance(identifier, bool):
         raise PenstockError(f"an id is text or an integer, not {type(identifier).__name__}")
-    if not identifier:
-        raise PenstockError("an id is empty")
-    if len(identifier) > ID_LENGTH_MAX:
-        what = f"the id {identifier[:40]!r}… has {len(identifier):,} characters"
-        raise LimitError(what, "ID_LENGTH_MAX", ID_LENGTH_MAX)
-    if not is_unicode(identifier):
-        raise PenstockError(f"the id {identifier!r:.80} is not Unicode text (it has a lone surrogate)")
+    if not INTEGER_MIN <= identifier <= INTEGER_MAX:
+        raise PenstockError("an id that is an integer has at most 64 bits")
     return identifier
+
+
+def _check_text(text: str, what: str, limit_name: str, limit: int, kind: type[PenstockError]) -> None:
+    if not text:
+        raise kind(f"an {what} is empty")
+    if len(text) > limit:
+        raise LimitError(f"the {what} {text[:40]!r}… has {len(text):,} characters", limit_name, limit)
+    if not is_unicode(text):
+        raise kind(f"the {what} {text!r:.80} is not Unicode text (it has a lone surrogate)")
 
 
 def id_order(identifier: Id) -> tuple[bool, Id]:
