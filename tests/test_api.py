@@ -128,3 +128,25 @@ def test_filters_and_predicates_are_made_of_their_kind() -> None:
         Filter(["a = 1"])  # type: ignore[list-item]
     with pytest.raises(PenstockError, match="made of filters"):
         Predicate(["a = 1"])  # type: ignore[list-item]
+
+
+def test_constraints_are_equal_when_they_say_the_same() -> None:
+    assert Constraint("x", "between", (5, 5)) == Constraint("x", "=", 5.0)
+    assert hash(Constraint("x", "in", [2, 1])) == hash(Constraint("x", "in", (1, 2)))
+    assert Constraint("x", "=", 1) != Constraint("y", "=", 1)
+    assert Constraint("x", "=", 1) != Constraint("x", "=", True)
+
+
+def test_a_dict_with_none_can_be_matched_by_skipping_it() -> None:
+    with pytest.raises(PenstockError, match="unsupported='skip'"):
+        parse("x is null").matches({"x": None, "y": 1})
+    assert parse("x is null").matches({"x": None, "y": 1}, unsupported="skip")
+
+
+def test_distributions_may_be_dicts_of_counts_and_nothing_else() -> None:
+    counts = {"x": {1: 5, 2: 5}}
+    assert penstock.merge(["x = 1", "x = 3"], budget=0.4, distributions=counts).perfect
+    with pytest.raises(
+        PenstockError, match="the distribution of 'x' is a ValueCounts or a Histogram, not int"
+    ):
+        penstock.merge(["x = 1"], distributions={"x": 5})  # type: ignore[dict-item]

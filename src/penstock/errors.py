@@ -78,11 +78,20 @@ class FilterSyntaxError(FilterError):
     `expected` says what could have stood there.
     """
 
-    def __init__(self, expected: str, text: str, position: int | None, *, found: str | None = None) -> None:
+    def __init__(
+        self,
+        expected: str,
+        text: str,
+        position: int | None,
+        *,
+        found: str | None = None,
+        reason: str | None = None,
+    ) -> None:
         self.expected = expected
         self.text = text
         self.position = position
-        super().__init__(_describe(expected, text, position, found))
+        what = reason or f"expected {expected}" + (f", found {found}" if found else "")
+        super().__init__(_placed(what, text, position))
 
     def pointer(self) -> str:
         """Two lines: the text around the error, and a caret under the place."""
@@ -106,18 +115,20 @@ def _window(text: str, position: int) -> tuple[int, int]:
     return max(0, position - _SNIPPET_BEFORE), min(len(text), position + _SNIPPET_AFTER)
 
 
-def _describe(expected: str, text: str, position: int | None, found: str | None) -> str:
-    seen = f", found {found}" if found else ""
+def _placed(what: str, text: str, position: int | None) -> str:
+    """One line: the place, what is wrong there, and the text around it."""
     if position is None:
-        return f"expected {expected}{seen}"
+        return what
     start, end = _window(text, position)
-    before = ("…" if start else "") + text[start:position]
-    after = text[position:end] + ("…" if end < len(text) else "")
+    before = ("…" if start else "") + _printable(text[start:position])
+    after = _printable(text[position:end]) + ("…" if end < len(text) else "")
     place = f"column {position + 1}"
     if "\n" in text[:position]:
         line = text.count("\n", 0, position)
         place = f"line {line + 1}, column {position - text.rfind(chr(10), 0, position)}"
-    # One line, whatever the text holds; ⟨here⟩ because a caret needs a second line.
-    snippet = f"{before}⟨here⟩{after}".encode("unicode_escape", "replace").decode("ascii")
-    snippet = snippet.replace("\\u27e8here\\u27e9", "⟨here⟩").replace("\\u2026", "…")
-    return f"{place}: expected {expected}{seen}: {snippet}"
+    # ⟨here⟩, because a caret would need a second line.
+    return f"{place}: {what}: {before}⟨here⟩{after}"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from brute import State, grid, holds
@@ -35,6 +35,14 @@ def test_a_constraint_matches_what_it_says(constraint: Constraint) -> None:
     assert [constraint.matches(e) for e in events] == answers(constraint, events)
 
 
+@example(
+    Or(
+        [
+            And([Constraint("y", "exists"), Constraint("x", "=", -1)]),
+            And([Constraint("y", "absent"), Constraint("x", "=", -1)]),
+        ]
+    )
+).via("merging made two equal filters, and each absorbed the other")
 @given(mixed(complete=False))
 def test_not_is_the_opposite_of_what_is_present(expression: Expression) -> None:
     events = list(grid(expression))

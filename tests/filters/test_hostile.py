@@ -8,10 +8,10 @@ import json
 
 import pytest
 
-from penstock import PenstockError, Predicate, covers, parse
+from penstock import PenstockError, Predicate, covers, merge, parse
 from penstock.errors import FilterSyntaxError, LimitError
 from penstock.filters.parsing import Language
-from penstock.filters.relations import remainder
+from penstock.filters.relations import Allowance, remainder
 from penstock.model import limits
 
 
@@ -125,5 +125,25 @@ def test_a_cover_that_takes_too_long_to_prove_is_not_claimed() -> None:
     plane = parse("(x < 0 or x >= 0) and (y < 0 or y >= 0)")
     assert (len(pinwheel.filters), len(plane.filters)) == (5, 1)
     assert covers(pinwheel, plane)
-    assert next(remainder(plane.filters[0], pinwheel.filters, work=2), None) is not None
+    assert next(remainder(plane.filters[0], pinwheel.filters, Allowance(2)), None) is not None
     assert not covers(Predicate(pinwheel.filters[1:]), plane)
+
+
+def test_predicates_over_more_attributes_than_a_filter_may_have_can_be_compared() -> None:
+    # Working boxes have the attributes of many filters; the limit is for filters that people write.
+    wide = parse(" or ".join(f"a{i} > 2" for i in range(1_100)))
+    assert not covers(wide, "a0 > 1")
+    assert covers(wide, "a1099 > 5")
+    too_much("CONSTRAINTS_MAX", " and ".join(f"(a{i} = 1 or a{i} = 2)" for i in range(1_025)))
+
+
+def test_disjuncts_of_many_different_attributes_are_cheap() -> None:
+    groups = (" and ".join(f"a{i}_{k} = {k}" for k in range(4)) for i in range(2_000))
+    assert len(parse(" or ".join(f"({group})" for group in groups)).filters) == 2_000
+
+
+def test_imperfect_merging_of_many_filters_ends() -> None:
+    merged = merge([f"x = {i} and y = {i}" for i in range(1_500)], budget=0.2)
+    assert 0 < merged.excess <= 0.2
+    wide = parse(" or ".join(f"a{i} > 2" for i in range(300)))
+    assert merge([wide, "a0 > 1"], budget=0.01).excess <= 0.01

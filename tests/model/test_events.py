@@ -34,7 +34,9 @@ NAMES = st.text(st.sampled_from("abcé"), min_size=1, max_size=3)
 
 
 def nested(scalars: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    inner = st.recursive(scalars, lambda part: st.dictionaries(NAMES, part, max_size=3), max_leaves=8)
+    inner = st.recursive(
+        scalars, lambda part: st.dictionaries(NAMES, part, min_size=1, max_size=3), max_leaves=8
+    )
     return st.dictionaries(NAMES, inner, max_size=4)
 
 
@@ -176,10 +178,23 @@ def test_a_name_may_be_the_beginning_of_another() -> None:
     assert dict(Event({"a": 1, "a.b": 2})) == {"a": 1, "a.b": 2}
 
 
-@pytest.mark.parametrize("attributes", [{}, {"a": {}}, {"a": {"b": {}}}])
-def test_an_event_without_attributes_is_refused(attributes: dict[str, Any]) -> None:
+def test_an_event_without_attributes_is_refused() -> None:
     with pytest.raises(EventError, match="at least one attribute"):
-        Event(attributes)
+        Event({})
+    with pytest.raises(EventError, match="at least one attribute"):
+        Event({"a": {}}, unsupported="skip")
+
+
+def test_an_empty_object_inside_is_refused_or_skipped() -> None:
+    with pytest.raises(UnsupportedValueError, match=r"'a\.b': an empty object has no attributes"):
+        Event({"a": {"b": {}}, "c": 1})
+    assert dict(Event({"a": {"b": {}}, "c": 1}, unsupported="skip")) == {"c": 1}
+
+
+def test_a_family_may_be_given_by_its_name() -> None:
+    assert Event({"at": "1970-01-01"}).with_family({"at": "time"})["at"] == Time(0)
+    with pytest.raises(UnsupportedValueError, match="no family 'date'; the families are bool"):
+        Event({"at": "1970-01-01"}).with_family({"at": "date"})
 
 
 @pytest.mark.parametrize("attributes", [None, [("a", 1)], "a", 5])

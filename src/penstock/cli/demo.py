@@ -13,6 +13,8 @@ from penstock.model.events import Event
 from penstock.workloads.flights import Subscription, load_flights, subscriptions
 
 _BATCH = 8_192
+_WIDE = 110
+"""From so many columns on there is room for an example of each subscription."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,22 +55,21 @@ def _print_table(sample: list[Subscription], counts: Counter[str], latest: dict[
     # A pipe has no width; a hundred and forty columns hold the filters without wrapping most of them.
     console = Console() if sys.stdout.isatty() else Console(width=140)
     shown = Table(title="Who gets what", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    shown.add_column("subscriber", style="bold", max_width=28)
-    shown.add_column("wants flights where", ratio=1)
+    wide = console.width >= _WIDE
+    shown.add_column("subscriber", style="bold", max_width=28 if wide else 20)
+    shown.add_column("wants flights where", ratio=1, overflow="fold")
     shown.add_column("gets", justify="right", style="cyan")
-    shown.add_column("the last of them", style="dim", no_wrap=True)
+    if wide:
+        shown.add_column("the last of them", style="dim", no_wrap=True)
     by_subscriber: dict[str, list[Subscription]] = {}
     for one in sample:
         by_subscriber.setdefault(one.subscriber, []).append(one)
     for subscriber, wanted in by_subscriber.items():
         for at, one in enumerate(wanted):
-            shown.add_row(
-                escape(subscriber) if at == 0 else "",
-                escape(one.filter),
-                f"{counts[one.id]:,}",
-                _describe(latest.get(one.id)),
-                end_section=at == len(wanted) - 1,
-            )
+            cells = [escape(subscriber) if at == 0 else "", escape(one.filter), f"{counts[one.id]:,}"]
+            if wide:
+                cells.append(_describe(latest.get(one.id)))
+            shown.add_row(*cells, end_section=at == len(wanted) - 1)
     console.print(shown)
 
 

@@ -119,10 +119,8 @@ def lines(path: str, advance: Advance) -> Iterator[tuple[str, bytes]]:
                 yield f"{name}:{number}", content
 
 
-def parquet_batches(
-    path: str, advance: Advance, columns: list[str] | None = None
-) -> "Iterator[pa.RecordBatch]":
-    """Yield the batches of a Parquet file, of all columns or of those of the given ones that it has."""
+def parquet_batches(path: str, advance: Advance) -> "Iterator[pa.RecordBatch]":
+    """Yield the batches of a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as papq
 
@@ -133,9 +131,8 @@ def parquet_batches(
             names = parquet.schema_arrow.names
             if len(names) > ATTRIBUTES_MAX:
                 raise PlacedError(f"{display(path)}: more than {ATTRIBUTES_MAX:,} columns")
-            wanted = None if columns is None else [name for name in columns if name in names]
             size, rows = size_of(path) or 0, max(1, parquet.metadata.num_rows)
-            for batch in parquet.iter_batches(batch_size=16_384, columns=wanted):
+            for batch in parquet.iter_batches(batch_size=16_384):
                 yield batch
                 advance(size * batch.num_rows // rows)
         except (pa.ArrowException, OSError) as error:
@@ -149,10 +146,8 @@ def whole_output(path: str | None, *, line_buffered: bool = False) -> Iterator[C
     A file is written beside its place and moved there at the end. Standard output is held back in a
     temporary file, unless it is to be line-buffered.
     """
-    target = Path(path).resolve() if path not in (None, "-") else None
-    if target is None or (target.exists() and not target.is_file() and not target.is_dir()):
-        # Standard output, a device or a pipe: nothing can be moved there.
-        with _stream(target) as stream:
+    if path is None or path in ("-", "/dev/stdout") or not _can_be_replaced(path):
+        with _stream(path) as stream:
             if line_buffered:
                 yield lambda line: (stream.write(line), stream.flush())
                 return
@@ -161,6 +156,7 @@ def whole_output(path: str | None, *, line_buffered: bool = False) -> Iterator[C
                 held.seek(0)
                 shutil.copyfileobj(held, stream, 2**20)
         return
+    target = Path(path).resolve()
     try:
         if target.is_dir():
             raise IsADirectoryError(21, "is a directory")
@@ -183,14 +179,30 @@ def whole_output(path: str | None, *, line_buffered: bool = False) -> Iterator[C
         raise
 
 
+def _can_be_replaced(path: str) -> bool:
+    """Whether a file can be moved to this place: not onto a device, a pipe or another process's file."""
+    if path.startswith(("/dev/", "/proc/")):
+        return False
+    target = Path(path)
+    return not target.exists() or target.is_file() or target.is_dir()
+
+
 @contextmanager
-def _stream(target: Path | None) -> Iterator[IO[bytes]]:
-    if target is None:
+def _stream(path: str | None) -> Iterator[IO[bytes]]:
+    if path is None or path in ("-", "/dev/stdout"):
         yield sys.stdout.buffer
         return
     try:
-        stream = target.open("wb")
+        stream = Path(path).open("ab")  # noqa: SIM115 - closed below
     except OSError as error:
-        raise InputError(f"{target}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise InputError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
     with stream:
         yield stream
+
+
+def is_same_file(a: str | None, b: str) -> bool:
+    """Whether both name the same file."""
+    try:
+        return a is not None and Path(a).samefile(b)
+    except OSError:
+        return False

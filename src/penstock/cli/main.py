@@ -178,6 +178,7 @@ def _add_relations(commands: "_Commands[argparse.ArgumentParser]") -> None:
         help="let the merger match more than the union, up to this estimated share of what it matches "
         "(default: 0, exactly the union)",
     )
+    merge.add_argument("--to", choices=_LANGUAGES, default="sql", help="the language to print (default: sql)")
     merge.add_argument("--json", action="store_true", help="print predicate, perfect and excess as JSON")
     _add_from(merge)
     merge.set_defaults(run=_command("cli.relations", "merge"))
@@ -235,7 +236,8 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
     match.add_argument(
         "--line-buffered",
         action="store_true",
-        help="write each line at once; without it nothing is written until all events have been read well",
+        help="write each line at once, as far as the events come one by one (CSV is read whole); without it "
+        "nothing is written until all events have been read well",
     )
     _add_from(match, "the language of filters that are text")
     match.set_defaults(run=_command("cli.match", "run"))

@@ -44,10 +44,14 @@ def merge(options: argparse.Namespace) -> int:
     if options.json:
         import msgspec
 
-        plain = {"predicate": merged.predicate.to_sql(), "perfect": merged.perfect, "excess": merged.excess}
+        plain = {
+            "predicate": parsing.write(merged.predicate, options.to),
+            "perfect": merged.perfect,
+            "excess": merged.excess,
+        }
         _print(msgspec.json.encode(plain).decode())
         return 0
-    _print(merged.predicate.to_sql())
+    _print(parsing.write(merged.predicate, options.to))
     if not merged.perfect:
         share = f"{merged.excess:.1%}".replace("%", " %")
         sys.stderr.write(f"imperfect: about {share} of what it matches is beyond the union\n")

@@ -78,8 +78,10 @@ def _csv_subscriptions(path: str, language: Language, advance: Advance) -> Itera
 
 def _parquet_subscriptions(path: str, language: Language, advance: Advance) -> Iterator[Subscription]:
     row = 0
-    for batch in parquet_batches(path, advance, ["id", "filter", "subscriber"]):
+    for batch in parquet_batches(path, advance):
         names = _columns(batch.schema.names, where=f"{display(path)}: ")
+        names = [name for name in ("id", "filter", "subscriber") if name in names]
+        batch = batch.select(names)
         try:
             found = batch.to_pylist()
         except UnicodeDecodeError as error:

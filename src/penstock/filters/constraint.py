@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from penstock.errors import FilterError, LimitError, PenstockError
 from penstock.filters import cuts, patterns
 from penstock.filters.cuts import Cuts
@@ -24,36 +22,55 @@ from penstock.filters.valuesets import (
     not_like,
     prefix_cuts,
 )
-from penstock.model.events import Event
+from penstock.model.events import Event, Unsupported, as_event
 from penstock.model.limits import LIST_VALUES_MAX, LITERAL_LENGTH_MAX
 from penstock.model.names import check_name
 from penstock.model.values import Family, Time, Value, to_value
 
 
-class Constraint(msgspec.Struct, frozen=True, gc=False):
-    """One condition on one attribute, as written: `Constraint("price", ">", 10)`.
+class Constraint:
+    """One condition on one attribute: `Constraint("price", ">", 10)`.
 
     `operator` is a key of `OPPOSITES`. `value` is a value; for `between` a pair and for `in` a sequence
-    of values; for `exists` and `absent` it is None.
+    of values; for `exists` and `absent` it is None. `states` is what the constraint lets its attribute
+    be, its canonical form: two constraints are equal when they say the same of the same attribute.
     """
+
+    __slots__ = ("attribute", "operator", "states", "value")
 
     attribute: str
     operator: str
-    value: Any = None
+    value: Any
+    states: ValueSet
 
-    def value_set(self) -> ValueSet:
-        """What the constraint lets its attribute be."""
-        return value_set(self.operator, self.value)
+    def __init__(self, attribute: str, operator: str, value: object = None) -> None:
+        self.attribute = check_name(attribute)
+        self.operator = operator
+        self.value = value
+        self.states = value_set(operator, value)
 
     def negated(self) -> "Constraint":
         """The opposite constraint, which is true of the other values of the family."""
         return Constraint(self.attribute, OPPOSITES[self.operator], self.value)
 
-    def matches(self, event: Event | Mapping[str, object]) -> bool:
+    def matches(self, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse") -> bool:
         """Whether the constraint is true of the event."""
-        check_name(self.attribute)
-        attributes = event if isinstance(event, Event) else Event(event)
-        return self.value_set().admits(attributes.get(self.attribute))
+        return self.states.admits(as_event(event, unsupported).attributes.get(self.attribute))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Constraint):
+            return NotImplemented
+        return self.attribute == other.attribute and self.states == other.states
+
+    def __hash__(self) -> int:
+        return hash((self.attribute, self.states))
+
+    def __repr__(self) -> str:
+        value = "" if self.value is None else f", {self.value!r}"
+        return f"Constraint({self.attribute!r}, {self.operator!r}{value})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Constraint, (self.attribute, self.operator, self.value)
 
 
 def value_set(operator: str, value: object) -> ValueSet:

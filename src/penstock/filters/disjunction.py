@@ -39,7 +39,7 @@ def canonical(filters: Iterable[Filter], work: Work) -> tuple[Filter, ...]:
     if len(kept) < 2:
         return tuple(kept)
     while True:
-        merged = set(_absorbed(_merged(_ordered(kept), work), work))
+        merged = set(_absorbed(_ordered({*_merged(_ordered(kept), work)}), work))
         if merged == kept:
             return tuple(_ordered(kept))
         kept = merged
@@ -104,29 +104,26 @@ class _Shelf:
 
 def _merged(filters: list[Filter], work: Work) -> list[Filter]:
     """With filters united that differ in one attribute only: one attribute after the other, by name."""
-    names = sorted({name for f in filters for name in f.conditions})
-    for name in names:
-        if len(filters) < 2:
-            break
-        groups: dict[frozenset[tuple[str, ValueSet]], list[Filter]] = defaultdict(list)
-        united: list[Filter] = []
-        for f in filters:
-            if name in f.conditions:
-                rest = frozenset(item for item in f.conditions.items() if item[0] != name)
-                groups[rest].append(f)
-            else:
-                united.append(f)
-        work.spend(len(filters))
+    alive = dict(enumerate(filters))
+    having: dict[str, list[int]] = defaultdict(list)
+    for at, f in alive.items():
+        for name in f.conditions:
+            having[name].append(at)
+    for name in sorted(having):
+        groups: dict[frozenset[tuple[str, ValueSet]], list[int]] = defaultdict(list)
+        candidates = [at for at in having[name] if at in alive] if len(having[name]) > 1 else []
+        work.spend(len(candidates))
+        for at in candidates:
+            conditions = alive[at].conditions
+            groups[frozenset(item for item in conditions.items() if item[0] != name)].append(at)
         for group in groups.values():
-            if len(group) == 1:
-                united.append(group[0])
-                continue
-            work.spend(len(group))
-            united += [
-                group[0].replace(name, states) for states in unite([f.conditions[name] for f in group])
-            ]
-        filters = united
-    return filters
+            if len(group) > 1:
+                members = [alive.pop(at) for at in group]
+                united = unite([f.conditions[name] for f in members])
+                # As many as before at the most: each takes the place of one that had the same names.
+                for at, states in zip(group, united, strict=False):
+                    alive[at] = members[0].replace(name, states)
+    return list(alive.values())
 
 
 def unite(sets: list[ValueSet]) -> list[ValueSet | None]:

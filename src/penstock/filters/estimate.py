@@ -7,9 +7,10 @@ half by the cells' length where the family has lengths (numbers and times).
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
-from typing import Final, Protocol
+from itertools import accumulate, pairwise
+from typing import Any, Final, Protocol
 
 from penstock.errors import FilterError
 from penstock.filters import cuts
@@ -95,18 +96,15 @@ class Assumed:
         for states in mentioned:
             if isinstance(states.kind, Family):
                 marks.setdefault(states.kind, set()).update(states.cuts)
-        self._cells: dict[Family, list[tuple[Point, float]]] = {}
         # Two more cells: the attribute is absent, or present in a way that nobody asks about.
         count = 2 + sum(len(points | {LEAST[family]}) for family, points in marks.items())
         self._elsewhere = 1 / count
+        self._cells: dict[Family, tuple[list[Point], list[float]]] = {}
         for family, points in marks.items():
             starts = sorted(points | {LEAST[family]})
-            lengths = _lengths(family, starts)
             weight = len(starts) / count
-            self._cells[family] = [
-                (start, weight * (0.5 / len(starts) + 0.5 * length))
-                for start, length in zip(starts, lengths, strict=True)
-            ]
+            weights = (weight * (0.5 / len(starts) + 0.5 * length) for length in _lengths(family, starts))
+            self._cells[family] = starts, [0.0, *accumulate(weights)]
 
     def share(self, states: ValueSet) -> float:
         """The weight of the cells in the set, thinned by its patterns."""
@@ -114,10 +112,13 @@ class Assumed:
             return self._elsewhere
         if states.kind is Presence.EXISTS:
             return 1 - self._elsewhere
-        if not isinstance(states.kind, Family):
+        if not isinstance(states.kind, Family) or states.kind not in self._cells:
             return 0.0
-        cells = self._cells.get(states.kind, ())
-        share = math.fsum(weight for start, weight in cells if cuts.contains(states.cuts, start))
+        starts, sums = self._cells[states.kind]
+        share = math.fsum(
+            (sums[-1] if end is None else sums[bisect_left(starts, end)]) - sums[bisect_left(starts, start)]
+            for start, end in cuts.intervals(states.cuts)
+        )
         thinned = _PATTERN_SHARE ** len(states.required) * (1 - _PATTERN_SHARE) ** len(states.forbidden)
         return share * thinned
 
@@ -147,9 +148,33 @@ class Estimator:
                 mentioned.setdefault(name, []).append(states)
         self._known: dict[str, Distribution] = {name: Assumed(sets) for name, sets in mentioned.items()}
         self._known.update(distributions or {})
+        self._seen: dict[tuple[str, ValueSet], float] = {}
 
     def share(self, f: Filter) -> float:
         """The share of all events that the filter is likely to match."""
         if not f.satisfiable:
             return 0.0
-        return math.prod(self._known[name].share(states) for name, states in f.conditions.items())
+        return math.prod(self._share(item) for item in f.conditions.items())
+
+    def _share(self, item: tuple[str, ValueSet]) -> float:
+        share = self._seen.get(item)
+        if share is None:
+            name, states = item
+            share = self._seen[item] = self._known[name].share(states)
+        return share
+
+
+def as_distributions(
+    given: Mapping[str, "Distribution | Mapping[Any, float]"] | None,
+) -> dict[str, Distribution]:
+    """Check what was given for each attribute; a mapping of values to counts will do."""
+    known: dict[str, Distribution] = {}
+    for name, distribution in (given or {}).items():
+        if isinstance(distribution, Mapping):
+            known[name] = ValueCounts(distribution)
+        elif callable(getattr(distribution, "share", None)):
+            known[name] = distribution
+        else:
+            kind = type(distribution).__name__
+            raise FilterError(f"the distribution of {name!r:.80} is a ValueCounts or a Histogram, not {kind}")
+    return known

@@ -10,9 +10,8 @@ from typing import Final
 from penstock.errors import FilterError, LimitError
 from penstock.filters.constraint import Constraint
 from penstock.filters.valuesets import ValueSet, intersection_of
-from penstock.model.events import Event
+from penstock.model.events import Event, Unsupported, as_event
 from penstock.model.limits import CONSTRAINTS_MAX
-from penstock.model.names import check_name
 from penstock.model.values import Value
 
 
@@ -35,19 +34,19 @@ class Filter:
         for constraint in constraints:
             if not isinstance(constraint, Constraint):
                 raise FilterError(f"a filter is made of constraints, not of {type(constraint).__name__}")
-            name = check_name(constraint.attribute)
-            states = constraint.value_set()
+            name, states = constraint.attribute, constraint.states
             known = conditions.setdefault(name, states)
             if known is not states:
                 several.setdefault(name, [known]).append(states)
         for name, sets in several.items():
             conditions[name] = intersection_of(sets)
         satisfiable = all(states.cuts for states in conditions.values())
+        check_size(conditions)
         _fill(self, conditions if satisfiable else None)
 
-    def matches(self, event: Event | Mapping[str, object]) -> bool:
+    def matches(self, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse") -> bool:
         """Whether every constraint is true of the event."""
-        attributes = (event if isinstance(event, Event) else Event(event)).attributes
+        attributes = as_event(event, unsupported).attributes
         return self.satisfiable and self.admits(attributes)
 
     def admits(self, attributes: Mapping[str, Value]) -> bool:
@@ -118,10 +117,14 @@ class Filter:
             self._hash = hash((self.satisfiable, *self.conditions.items()))
         return self._hash
 
-    def __str__(self) -> str:
+    def to_sql(self) -> str:
+        """Write the filter as the boolean part of SQL's WHERE."""
         from penstock.filters.languages import sql
 
         return sql.write_filter(self)
+
+    def __str__(self) -> str:
+        return self.to_sql()
 
     def __repr__(self) -> str:
         return f"<Filter {self}>"
@@ -135,17 +138,34 @@ def _fill(target: Filter, conditions: dict[str, ValueSet] | None) -> None:
         target.conditions, target.satisfiable, target._hash = {}, False, None
         return
     if len(conditions) > 1:
-        if len(conditions) > CONSTRAINTS_MAX:
-            what = f"a filter constrains {len(conditions):,} attributes"
-            raise LimitError(what, "CONSTRAINTS_MAX", CONSTRAINTS_MAX)
         conditions = {name: conditions[name] for name in sorted(conditions)}
     target.conditions, target.satisfiable, target._hash = conditions, True, None
+
+
+def check_size(conditions: dict[str, ValueSet]) -> None:
+    """Raise when a filter has more conditions than one that people write may have.
+
+    Boxes that relations work with may: they come from several filters.
+    """
+    if len(conditions) > CONSTRAINTS_MAX:
+        what = f"a filter constrains {len(conditions):,} attributes"
+        raise LimitError(what, "CONSTRAINTS_MAX", CONSTRAINTS_MAX)
 
 
 def box(conditions: dict[str, ValueSet]) -> Filter:
     """The filter with these value sets, none of them empty."""
     made = Filter.__new__(Filter)
     _fill(made, conditions)
+    return made
+
+
+def working_box(known: Filter, name: str, states: ValueSet) -> Filter:
+    """A filter with another value set for one attribute, quickly: for working with, not for keeping.
+
+    Its conditions are in no order, so it must not be compared by hash or printed.
+    """
+    made = Filter.__new__(Filter)
+    made.conditions, made.satisfiable, made._hash = {**known.conditions, name: states}, True, None
     return made
 
 

@@ -8,23 +8,29 @@ merging is NP-complete; this one is greedy, cheapest merger first.
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from itertools import count
+from typing import Any, Final
 
 import msgspec
 
 from penstock.errors import FilterError
 from penstock.filters import cuts
 from penstock.filters.disjunction import Work, canonical
-from penstock.filters.estimate import Distribution, Estimator
+from penstock.filters.estimate import Distribution, Estimator, as_distributions
 from penstock.filters.filter import Filter, box
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.predicate import Predicate, of_canonical, within_limit
-from penstock.filters.relations import covered_by_union, remainder
+from penstock.filters.relations import Allowance, covered_by_union, remainder
 from penstock.filters.valuesets import ABSENT, EXISTS, ValueSet, of_cuts
+from penstock.model.limits import COVERING_WORK_MAX
 from penstock.model.values import Family
 
 _NEIGHBOURS: Final = 24
 """With many filters, each is tried with so many that follow it in their order, not with all."""
+
+
+_ESTIMATE_WORK: Final = 50 * COVERING_WORK_MAX
+"""Steps for one estimate of a union: about a second."""
 
 
 class Merge(msgspec.Struct, frozen=True):
@@ -43,13 +49,13 @@ def merge(
     predicates: Iterable[PredicateLike],
     *,
     budget: float = 0.0,
-    distributions: Mapping[str, Distribution] | None = None,
+    distributions: Mapping[str, Distribution | Mapping[Any, float]] | None = None,
 ) -> Merge:
     """Merge predicates into one of as few filters as can be.
 
     With the budget 0 the merger is perfect: exactly the union. With a larger one it may let through
     more, up to that estimated share of what it matches, given `distributions` of attributes' values
-    where they are known.
+    where they are known: for each attribute a ValueCounts, a Histogram, or a dict of counts.
 
     >>> merge(["price between 50 and 100", "price between 90 and 120"]).predicate.to_sql()
     'price between 50 and 120'
@@ -61,16 +67,20 @@ def merge(
         raise FilterError(f"a budget is a share between 0 and 1, not {budget}")
     if isinstance(predicates, str | Predicate | Filter):
         raise FilterError("merge takes a list of predicates")
+    known = as_distributions(distributions)
     union = canonical((f for given in predicates for f in as_predicate(given).filters), Work())
     if budget == 0 or not union:
         return Merge(of_canonical(within_limit(union)), perfect=True, excess=0.0)
-    estimator = Estimator(union, distributions)
-    merged = canonical(_within_budget(union, budget, estimator), Work())
-    excess, total = _excess(merged, union, estimator)
+    estimator = Estimator(within_limit(union), known)
+    wanted = _share_of_all(union, (), estimator)
+    filters, spent = _within_budget(union, wanted, budget, estimator)
+    merged = canonical(filters, Work())
+    # What was spent counts what two mergers add alike twice; cutting the overlaps out is closer.
+    excess = min(spent, _share_of_all(merged, union, estimator))
     return Merge(
-        of_canonical(within_limit(merged)),
+        of_canonical(merged),
         perfect=all(covered_by_union(f, union) for f in merged),
-        excess=excess / total if total > 0 else 0.0,
+        excess=excess / (wanted + excess) if wanted + excess > 0 else 0.0,
     )
 
 
@@ -101,33 +111,33 @@ def _hull(a: ValueSet, b: ValueSet) -> ValueSet | None:
     return of_cuts(a.kind, cuts.union(a.cuts, b.cuts), *shared)
 
 
-def _excess(merged: Iterable[Filter], union: tuple[Filter, ...], estimator: Estimator) -> tuple[float, float]:
-    """The estimated share of events that match the merger but not the union, and of all it matches."""
-    wanted = _share_of_all(union, (), estimator)
-    excess = _share_of_all(merged, union, estimator)
-    return excess, wanted + excess
-
-
 def _share_of_all(filters: Iterable[Filter], without: tuple[Filter, ...], estimator: Estimator) -> float:
-    seen = without
+    """The estimated share of events that one of the filters matches, and none of those to leave out.
+
+    Overlaps are cut out exactly as long as the steps last; after that they are counted twice.
+    """
+    allowance = Allowance(_ESTIMATE_WORK)
+    seen = list(without)
     share = 0.0
     for f in filters:
-        share += sum(estimator.share(rest) for rest in remainder(f, seen))
-        seen = (*seen, f)
+        share += sum(estimator.share(rest) for rest in remainder(f, seen, allowance))
+        seen.append(f)
     return share
 
 
-def _within_budget(union: tuple[Filter, ...], budget: float, estimator: Estimator) -> list[Filter]:
-    """Greedy imperfect merging: pairs first, then gaps in ranges, the cheapest first."""
+def _within_budget(
+    union: tuple[Filter, ...], wanted: float, budget: float, estimator: Estimator
+) -> tuple[list[Filter], float]:
+    """Greedy imperfect merging: pairs first, then gaps in ranges, the cheapest first; and what it spent."""
     kept: dict[int, Filter] = dict(enumerate(union))
-    wanted = _share_of_all(union, (), estimator)
-    allowed = budget * wanted / (1 - budget) if budget < 1 else float("inf")
+    # A hair more, so that rounding does not decide what the budget allows exactly.
+    allowed = budget * wanted / (1 - budget) * (1 + 1e-12) if budget < 1 else float("inf")
     heap: list[tuple[float, int, int]] = []
     reach = len(union) if len(union) <= 2 * _NEIGHBOURS else _NEIGHBOURS
     for i in kept:
         for j in range(i + 1, min(len(union), i + 1 + reach)):
             heapq.heappush(heap, (_added(kept[i], kept[j], estimator), i, j))
-    spent = 0.0
+    spent, fresh = 0.0, count(len(union))
     while heap:
         added, i, j = heapq.heappop(heap)
         if i not in kept or j not in kept:
@@ -136,11 +146,12 @@ def _within_budget(union: tuple[Filter, ...], budget: float, estimator: Estimato
             break
         spent += added
         merged = smallest_box(kept.pop(i), kept.pop(j))
-        at = max(i, j, *kept, len(union)) + 1
+        at = next(fresh)
         for other in list(kept)[-reach:]:
             heapq.heappush(heap, (_added(kept[other], merged, estimator), other, at))
         kept[at] = merged
-    return _close_gaps(list(kept.values()), allowed - spent, estimator)
+    closed, more = _close_gaps(list(kept.values()), allowed - spent, estimator)
+    return closed, spent + more
 
 
 def _added(a: Filter, b: Filter, estimator: Estimator) -> float:
@@ -149,7 +160,7 @@ def _added(a: Filter, b: Filter, estimator: Estimator) -> float:
     return max(0.0, estimator.share(smallest_box(a, b)) - both)
 
 
-def _close_gaps(filters: list[Filter], allowed: float, estimator: Estimator) -> list[Filter]:
+def _close_gaps(filters: list[Filter], allowed: float, estimator: Estimator) -> tuple[list[Filter], float]:
     """Close gaps between ranges of numbers or times while that stays within what is allowed."""
     gaps = sorted(
         (estimator.share(f.replace(name, gap)), at, name, gap.cuts)
@@ -157,14 +168,14 @@ def _close_gaps(filters: list[Filter], allowed: float, estimator: Estimator) -> 
         for name, states in f.conditions.items()
         for gap in _gaps(states)
     )
-    closed = list(filters)
+    closed, spent = list(filters), 0.0
     for added, at, name, gap in gaps:
-        if added > allowed:
+        if spent + added > allowed:
             break
-        allowed -= added
+        spent += added
         states = closed[at].conditions[name]
         closed[at] = closed[at].replace(name, ValueSet(states.kind, cuts.union(states.cuts, gap)))
-    return closed
+    return closed, spent
 
 
 def _gaps(states: ValueSet) -> Iterator[ValueSet]:

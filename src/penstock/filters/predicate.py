@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from penstock.errors import FilterError, LimitError
 from penstock.filters.disjunction import Work, canonical
-from penstock.filters.filter import Filter
-from penstock.model.events import Event
+from penstock.filters.filter import Filter, check_size
+from penstock.model.events import Event, Unsupported, as_event
 from penstock.model.limits import DISJUNCTS_MAX
 
 
@@ -33,9 +33,12 @@ class Predicate:
         """False when it is known that no event can match."""
         return bool(self.filters)
 
-    def matches(self, event: Event | Mapping[str, object]) -> bool:
-        """Whether one of the filters matches the event."""
-        attributes = (event if isinstance(event, Event) else Event(event)).attributes
+    def matches(self, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse") -> bool:
+        """Whether one of the filters matches the event.
+
+        `unsupported="skip"` leaves out attributes of a dict that have no family, such as None.
+        """
+        attributes = as_event(event, unsupported).attributes
         return any(f.admits(attributes) for f in self.filters)
 
     def to_sql(self) -> str:
@@ -80,8 +83,10 @@ def of_canonical(filters: tuple[Filter, ...]) -> Predicate:
 
 
 def within_limit(filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
-    """The filters, or LimitError when they are too many for one predicate."""
+    """The filters, or LimitError when they are too many, or too large, for one predicate."""
     if len(filters) > DISJUNCTS_MAX:
         what = f"the predicate is a disjunction of {len(filters):,} filters"
         raise LimitError(what, "DISJUNCTS_MAX", DISJUNCTS_MAX)
+    for f in filters:
+        check_size(f.conditions)
     return filters

@@ -11,9 +11,9 @@ are exact (bool, number, time, ordered and prefix string constraints). Past it, 
 and LIKE patterns, it is sound: a cover may go unnoticed, none is ever claimed falsely.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from penstock.filters.filter import Filter
+from penstock.filters.filter import Filter, working_box
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.valuesets import ABSENT, EXISTS
 from penstock.model.limits import COVERING_WORK_MAX
@@ -48,23 +48,32 @@ def covered_by_union(special: Filter, union: tuple[Filter, ...]) -> bool:
     return next(remainder(special, union), None) is None
 
 
-def remainder(whole: Filter, parts: tuple[Filter, ...], work: int = COVERING_WORK_MAX) -> Iterator[Filter]:
+class Allowance:
+    """Steps left for cutting boxes; may be shared by several cuttings."""
+
+    def __init__(self, left: int = COVERING_WORK_MAX) -> None:
+        self.left = left
+
+
+def remainder(whole: Filter, parts: Sequence[Filter], allowance: Allowance | None = None) -> Iterator[Filter]:
     """Yield disjoint boxes that make up what is left of a filter without the parts.
 
-    A box may have value sets that no constraint can say (NaN alone). When the work is used up, the boxes
-    not yet cut are yielded as they are, so that what is yielded is never too little.
+    A box may have value sets that no constraint can say (NaN alone). When the allowance is used up, the
+    boxes not yet cut are yielded as they are, so that what is yielded is never too little.
     """
+    steps = allowance or Allowance()
     stack = [(whole, 0)]
     while stack:
         box, at = stack.pop()
-        while at < len(parts) and not parts[at].overlaps(box):
+        while at < len(parts) and steps.left > 0 and not parts[at].overlaps(box):
             at += 1
-            work -= 1
-        if at == len(parts) or work <= 0:
+            steps.left -= 1
+        if at == len(parts) or steps.left <= 0:
             yield box
             continue
         pieces = list(subtract(box, parts[at]))
-        work -= 1 + len(pieces)
+        # A box of many attributes costs more to cut.
+        steps.left -= 1 + len(pieces) * (1 + len(box.conditions) // 16)
         stack += [(piece, at + 1) for piece in pieces]
 
 
@@ -80,5 +89,5 @@ def subtract(box: Filter, part: Filter) -> Iterator[Filter]:
             outside = known.difference(states)
             inside = known.intersection(states)
         for piece in outside:
-            yield box.replace(name, piece)
-        box = box.replace(name, inside)
+            yield working_box(box, name, piece)
+        box = working_box(box, name, inside)

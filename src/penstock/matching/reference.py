@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 from penstock.filters.filter import Filter
 from penstock.filters.predicate import Predicate
-from penstock.model.events import Event
+from penstock.model.events import Event, as_event
 from penstock.model.names import Id, id_order
 
 Key = TypeVar("Key", bound=Id)
@@ -25,7 +25,7 @@ class ReferenceMatcher(Generic[Key]):
 
     def match(self, event: Event | Mapping[str, object]) -> list[Key]:
         """The ids, sorted, of the predicates that match the event."""
-        attributes = (event if isinstance(event, Event) else Event(event)).attributes
+        attributes = as_event(event).attributes
         found = []
         for key, filters in self._filters.items():
             for f in filters:

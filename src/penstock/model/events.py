@@ -7,7 +7,7 @@ when the caller says so; it is never turned into something else.
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -15,6 +15,9 @@ from penstock.errors import EventError, LimitError, UnsupportedValueError
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.values import Family, Time, Value, family_of, to_value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Unsupported = Literal["refuse", "skip"]
 """What to do with a value that has no family: raise an error, or leave the attribute out."""
@@ -46,6 +49,15 @@ class Event(Mapping[str, Value]):
         """Read one JSON object. JSON has no times: `with_family` turns text into them."""
         return cls(decode_object(text), unsupported=unsupported)
 
+    @staticmethod
+    def from_arrow(
+        rows: "pa.Table | pa.RecordBatch", *, unsupported: Unsupported = "refuse"
+    ) -> "Iterator[Event | None]":
+        """Yield an event for each row of a table; with "skip", None for a row without any attribute."""
+        from penstock.model.arrow import events_from_arrow
+
+        return events_from_arrow(rows, unsupported=unsupported)
+
     @classmethod
     def from_flat(cls, attributes: dict[str, Value]) -> "Event":
         """Wrap attributes that are known to be flat and valid, without checking or copying them."""
@@ -53,18 +65,22 @@ class Event(Mapping[str, Value]):
         event.attributes = attributes
         return event
 
-    def with_family(self, families: Mapping[str, Family], *, unsupported: Unsupported = "refuse") -> "Event":
+    def with_family(
+        self, families: Mapping[str, Family | str], *, unsupported: Unsupported = "refuse"
+    ) -> "Event":
         """Return the event with the named attributes read as the given families, where present.
 
-        Text is parsed (`"2013-01-31T05:00:00Z"` as a time, `"7"` as a number, `"true"` as a bool), and
-        anything becomes text as JSON would write it; what cannot be read so is refused or left out.
+        A family may be given by its name: `event.with_family({"at": "time"})`. Text is parsed
+        (`"2013-01-31T05:00:00Z"` as a time, `"7"` as a number, `"true"` as a bool), and anything becomes
+        text; what cannot be read so is refused or left out.
         """
         changed = dict(self.attributes)
         for name, family in families.items():
+            wanted = Family.named(family)
             if name not in changed:
                 continue
             try:
-                changed[name] = read_as(family, changed[name])
+                changed[name] = read_as(wanted, changed[name])
             except UnsupportedValueError as error:
                 if not is_skip(unsupported):
                     raise UnsupportedValueError(f"{name!r:.80}: {error} ({_SKIP_HINT})") from None
@@ -98,6 +114,11 @@ class Event(Mapping[str, Value]):
 
 
 _JSON: Final[msgspec.json.Decoder[object]] = msgspec.json.Decoder()
+
+
+def as_event(given: "Event | Mapping[str, object]", unsupported: Unsupported = "refuse") -> Event:
+    """Take an event, or the mapping that one can be made of."""
+    return given if isinstance(given, Event) else Event(given, unsupported=unsupported)
 
 
 def decode_object(text: str | bytes) -> dict[str, object]:
@@ -137,7 +158,7 @@ def _flatten(
         raise LimitError(f"objects nest too deep at {prefix[:60]!r}", "NESTING_MAX", NESTING_MAX)
     for name, value in attributes.items():
         path = prefix + check_name(name)
-        if type(value) not in _SCALARS and isinstance(value, Mapping):
+        if type(value) not in _SCALARS and isinstance(value, Mapping) and value:
             _flatten(value, path + ".", flat, skip, depth + 1)
             continue
         try:

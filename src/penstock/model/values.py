@@ -7,6 +7,7 @@ microseconds.
 """
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from enum import IntEnum
 from numbers import Integral, Rational, Real
@@ -31,6 +32,15 @@ class Family(IntEnum):
     def label(self) -> str:
         """The family's name as the documentation writes it."""
         return self.name.lower()
+
+    @classmethod
+    def named(cls, family: "Family | str") -> "Family":
+        """The family itself, or the one that a label names."""
+        found = family if isinstance(family, cls) else cls.__members__.get(str(family).upper())
+        if found is None:
+            labels = ", ".join(known.label for known in cls)
+            raise UnsupportedValueError(f"there is no family {family!r:.40}; the families are {labels}")
+        return found
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -182,6 +192,8 @@ def _convert(value: object) -> Value:
 
 
 def _refuse(value: object) -> NoReturn:
+    if isinstance(value, Mapping) and not value:
+        raise UnsupportedValueError("an empty object has no attributes")
     name = "null" if value is None else type(value).__name__
     raise UnsupportedValueError(f"a value of type {name} has no family (bool, number, string or time)")
 

@@ -70,9 +70,11 @@ def _decode(text: str | bytes | dict[str, object]) -> _Node:
         raw = text.encode() if isinstance(text, str) else bytes(text)  # type: ignore[arg-type]
         shown = raw.decode("utf-8", "replace")
         place = len(raw[: int(found[1])].decode("utf-8", "replace")) if found else len(shown)
-        raise FilterSyntaxError("JSON", shown, place, found=_one_line(str(error))) from None
+        raise FilterSyntaxError("JSON", shown, place, reason=f"not JSON: {_one_line(str(error))}") from None
     except UnicodeError as error:
-        raise FilterSyntaxError("JSON in UTF-8", "", None, found=_one_line(str(error))) from None
+        raise FilterSyntaxError(
+            "JSON in UTF-8", "", None, reason=f"not UTF-8: {_one_line(str(error))}"
+        ) from None
     except RecursionError:
         raise LimitError("a filter in JSON nests too deep", "DEPTH_MAX", DEPTH_MAX) from None
 
@@ -116,13 +118,11 @@ def _constraint(node: _Node, path: str, text: str) -> Constraint:
             value = [_value(one) for one in value]
         elif type(value) is dict:
             value = _value(value)
-        constraint = Constraint(node.attribute, node.op, value)  # type: ignore[arg-type]
-        constraint.value_set()
+        return Constraint(node.attribute, node.op, value)  # type: ignore[arg-type]
     except LimitError:
         raise
     except (FilterError, EventError) as error:
-        raise FilterSyntaxError("a constraint", text, None, found=f"a mistake at {path}: {error}") from None
-    return constraint
+        raise FilterSyntaxError("a constraint", text, None, reason=f"{path}: {error}") from None
 
 
 def _value(value: object) -> object:

@@ -52,6 +52,7 @@ _READ: Final = {
     "str-contains": "substring",
     "ispresent": "exists",
 }
+_OF_STRINGS: Final = frozenset(operator for operator in _READ if operator.startswith("str-"))
 _WRITTEN: Final = {
     "=": "eq",
     "!=": "neq",
@@ -114,15 +115,15 @@ def _constraint(found: re.Match[str], text: str) -> Constraint:
             raise FilterSyntaxError("',' and a value", text, found.end("operator"), found="']'")
         return Constraint(name, operator)
     value = _value(found["value"], text, found.start("value"))
-    constraint = Constraint(name, operator, None if operator == "exists" else value)
     try:
-        constraint.value_set()
+        if found["operator"].lower() in _OF_STRINGS and not isinstance(value, str):
+            raise FilterError(f"{found['operator']} takes a string")
+        return Constraint(name, operator, None if operator == "exists" else value)
     except LimitError:
         raise
-    except FilterError as error:
-        place = found.start("value")
-        raise FilterSyntaxError("a value that the operator takes", text, place, found=str(error)) from None
-    return constraint
+    except PenstockError as error:
+        expected, place = "a value that the operator takes", found.start("value")
+        raise FilterSyntaxError(expected, text, place, reason=str(error)) from None
 
 
 def _value(literal: str, text: str, position: int) -> Value:
@@ -134,7 +135,7 @@ def _value(literal: str, text: str, position: int) -> Value:
         try:
             return Time.parse(content)
         except PenstockError as error:
-            raise FilterSyntaxError("a time", text, position, found=str(error)) from None
+            raise FilterSyntaxError("a time", text, position, reason=str(error)) from None
     if literal.lower() in ("true", "false"):
         return literal.lower() == "true"
     if _NUMBER.fullmatch(literal):

@@ -45,6 +45,7 @@ _TOKEN: Final = re.compile(
     | (?P<name>(?:{_QUOTED}|{_WORD})(?:\.(?:{_QUOTED}|{_WORD}))++)
     | (?P<word>{_WORD})
     | (?P<number>{_NUMBER})
+    | (?P<misnumber>[+-]?\.?\d[\w.]*+)
     | (?P<string>{_STRING})
     | (?P<comparison>{_COMPARISON})
     | (?P<mark>[(),])
@@ -110,7 +111,7 @@ class _Parser:
         for found in _TOKEN.finditer(self.text):
             kind = found.lastgroup
             if kind == "condition":
-                tokens.append(self._condition_token(found))
+                tokens += self._condition_tokens(found)
             elif kind == "mark":
                 mark = found["mark"]
                 tokens.append((mark, mark, found.start("mark")))
@@ -129,16 +130,29 @@ class _Parser:
                 tokens.append(self._rarer_token(found, kind or ""))
         return tokens
 
-    def _condition_token(self, found: re.Match[str]) -> Token:
+    def _condition_tokens(self, found: re.Match[str]) -> list[Token]:
         _whole, name, comparison, number, string = found.group(1, 2, 3, 4, 5)
-        if name.lower() in _RESERVED:
-            self._fail_at(_CONDITION, found.start(2), f'the keyword {name} (a name is quoted: "{name}")')
         value: Value = (
             read_number(number, self.text, found.start(4))
             if string is None
             else string[1:-1].replace("''", "'")
         )
-        return "condition", Constraint(name, _SYNONYMS.get(comparison, comparison), value), found.start(2)
+        operator, start = _SYNONYMS.get(comparison, comparison), found.start(2)
+        if name.lower() in _RESERVED:
+            keyword: Token = ("keyword", name.lower(), start)
+            place = found.start(5 if number is None else 4)
+            return [keyword, ("comparison", operator, found.start(3)), ("literal", value, place)]
+        return [("condition", self._constraint(name, operator, value, start), start)]
+
+    def _constraint(self, attribute: str, operator: str, value: object, place: int) -> Constraint:
+        """A constraint; if its name or value is not good, say where."""
+        try:
+            return Constraint(attribute, operator, value)
+        except LimitError:
+            raise
+        except PenstockError as error:
+            expected = f"what {operator.removeprefix('not ')} can take"
+            raise FilterSyntaxError(expected, self.text, place, reason=str(error)) from None
 
     def _rarer_token(self, found: re.Match[str], kind: str) -> Token:
         content, start = found[kind], found.start(kind)
@@ -154,6 +168,10 @@ class _Parser:
             return "literal", self._time(content, start), start
         if content in "'\"`":
             self._fail_at(f"a closing {content} for the one opened here", start, "the end of the text")
+        if kind == "misnumber":
+            self._fail_at("a number, such as 5, -1.5 or 1e6", start, content[:40])
+        if content in "&|":
+            self._fail_at("and, or", start, repr(content))
         return self._fail_at("a name, a value, an operator or a parenthesis", start, repr(content))
 
     def _time(self, content: str, start: int) -> Time:
@@ -161,7 +179,7 @@ class _Parser:
         try:
             return Time.parse(content[quote + 1 : -1])
         except PenstockError as error:
-            return self._fail_at("a time", start + quote, str(error))
+            raise FilterSyntaxError("a time", self.text, start + quote, reason=str(error)) from None
 
     def _fail_at(self, expected: str, start: int, found: str) -> NoReturn:
         raise FilterSyntaxError(expected, self.text, start, found=found) from None
@@ -272,54 +290,43 @@ class _Parser:
             self._mark(",")
             value = self._string()
         self._mark(")")
-        return Constraint(attribute, operator, value)
+        return self._here(attribute, operator, value)
 
     def _condition(self, attribute: str) -> Expression:
         """What may follow an attribute."""
         kind, content, _start = self.tokens[self.at]
         if kind == "comparison":
             self.at += 1
-            return Constraint(attribute, str(content), self._literal())
+            return self._here(attribute, str(content), self._literal())
         if self._keyword("is"):
             negated = self._keyword("not")
             if not self._keyword("null"):
                 self._fail("null" if negated else "null or not null")
-            return Constraint(attribute, "exists" if negated else "absent")
+            return self._here(attribute, "exists" if negated else "absent", None)
         negation = "not " if self._keyword("not") else ""
         if self._keyword("in"):
-            return self._checked(attribute, f"{negation}in", self._list())
+            return self._here(attribute, f"{negation}in", self._list())
         if self._keyword("between"):
             low = self._literal()
             if not self._keyword("and"):
                 self._fail("and, with the upper end of the range")
-            return self._checked(attribute, f"{negation}between", (low, self._literal()))
+            return self._here(attribute, f"{negation}between", (low, self._literal()))
         if self._keyword("like"):
-            return self._checked(attribute, f"{negation}like", self._pattern())
+            return self._here(attribute, f"{negation}like", self._pattern())
         if negation:
             self._fail("in, between or like")
         if kind in ("literal", "attribute", "condition", "("):
             self._fail("an operator (=, !=, <, <=, >, >=, in, between, like, is null)")
-        return Constraint(attribute, "=", True)
+        return self._here(attribute, "=", True)
 
-    def _checked(self, attribute: str, operator: str, value: object) -> Constraint:
-        """A constraint whose value might not suit its operator: if so, say where."""
-        constraint = Constraint(attribute, operator, value)
-        try:
-            constraint.value_set()
-        except LimitError:
-            raise
-        except FilterError as error:
-            self._fail_at(
-                f"a value that {operator.removeprefix('not ')} can take",
-                self.tokens[self.at - 1][2],
-                str(error),
-            )
-        return constraint
+    def _here(self, attribute: str, operator: str, value: object) -> Constraint:
+        """A constraint whose value ends with the last token."""
+        return self._constraint(attribute, operator, value, self.tokens[self.at - 1][2])
 
     def _mirrored(self) -> Expression:
         value = self._literal()
         comparison = str(self._take("comparison", "a comparison (=, !=, <, <=, >, >=)"))
-        return Constraint(str(self._take("attribute", _ATTRIBUTE)), _MIRRORED[comparison], value)
+        return self._here(str(self._take("attribute", _ATTRIBUTE)), _MIRRORED[comparison], value)
 
     def _literal(self) -> Value:
         kind, content, _start = self.tokens[self.at]
@@ -358,7 +365,8 @@ class _Parser:
             try:
                 return patterns.to_like(patterns.from_like(text, escape))
             except FilterError as error:
-                self._fail_at("a pattern and its escape character", self.tokens[self.at - 1][2], str(error))
+                place = self.tokens[self.at - 1][2]
+                raise FilterSyntaxError("an escape character", self.text, place, reason=str(error)) from None
         return text
 
 
