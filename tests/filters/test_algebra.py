@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from brute import State, grid, holds
-from penstock import Event, Filter, Predicate, covers, identical, overlaps
+from penstock import Event, Filter, Predicate, covers, identical, overlaps, parse
 from penstock.filters.constraint import Constraint
 from penstock.filters.expression import And, Expression, Not, Or, normalise
 from strategies import FAMILIES, all_constraints, conjunctions, expressions, mixed, plain_constraints
@@ -136,6 +136,29 @@ def test_order_repetition_and_brackets_do_not_matter(parts: list[And], random: R
     assert normalise(Or(shuffled)) == straight
     for at in range(len(parts)):
         assert normalise(Or([Or(parts[:at]), Or(parts[at:])])) == straight
+
+
+def shuffled(expression: Expression, random: Random) -> Expression:
+    if isinstance(expression, Constraint):
+        return expression
+    if isinstance(expression, Not):
+        return Not(shuffled(expression.part, random))
+    parts = [shuffled(part, random) for part in expression.parts]
+    if parts:
+        parts.append(random.choice(parts))
+    random.shuffle(parts)
+    return type(expression)(parts)
+
+
+@given(mixed(complete=False), st.randoms(use_true_random=False))
+def test_order_and_repetition_do_not_matter_at_any_depth(expression: Expression, random: Random) -> None:
+    assert normalise(shuffled(expression, random)) == normalise(expression)
+
+
+def test_the_order_of_factors_does_not_matter() -> None:
+    # Merging intermediate products is greedy, so the factors' order once showed in the result.
+    straight = parse("(x < 2 and y > 1 or x > 1) and (y = 2 or x < 1) and (x > 0 or z > 0)")
+    assert parse("(x > 1 or x < 2 and y > 1) and (z > 0 or x > 0) and (y = 2 or x < 1)") == straight
 
 
 @given(mixed(complete=False))

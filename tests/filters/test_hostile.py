@@ -8,8 +8,9 @@ import json
 
 import pytest
 
-from penstock import PenstockError, Predicate, covers, merge, parse
+from penstock import PenstockError, Predicate, covers, merge, overlaps, parse
 from penstock.errors import FilterSyntaxError, LimitError
+from penstock.filters.disjunction import Work, canonical
 from penstock.filters.parsing import Language
 from penstock.filters.relations import Allowance, remainder
 from penstock.model import limits
@@ -49,9 +50,26 @@ def test_conjunctions_of_disjunctions_do_not_explode() -> None:
     assert len(parse(" and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(11))).filters) == 2_048
 
 
-def test_disjuncts_that_keep_being_absorbed_run_out_of_steps() -> None:
-    many = " or ".join(f"(z > {i + 5} and z < {i + 6} and q{i} = 1)" for i in range(700))
-    too_much("EXPANSION_WORK_MAX", f"({many})" + "".join(f" and (z > 0 or x{i} = 1)" for i in range(2_000)))
+def test_disjuncts_that_take_too_many_steps_to_compare_are_refused() -> None:
+    filters = [parse(f"x > {i} and y < {i}").filters[0] for i in range(100)]
+    assert len(canonical(filters, Work())) == 100
+    with pytest.raises(LimitError, match="EXPANSION_WORK_MAX"):
+        canonical(filters, Work(limit=1_000))
+
+
+def test_factors_that_absorb_one_another_do_not_multiply() -> None:
+    many = " or ".join(f"(z > {i + 5} and z < {i + 6} and q{i} = 1)" for i in range(300))
+    assert parse(f"({many})" + "".join(f" and (z > 0 or x = {i})" for i in range(300))) == parse(many)
+
+
+def test_conditions_that_all_disjuncts_share_cost_nothing() -> None:
+    shared = " and ".join(f"a{i} = 1" for i in range(200))
+    assert (
+        len(
+            parse(shared + " and (" + " or ".join(f"(b > {i} and c < {i})" for i in range(300)) + ")").filters
+        )
+        == 300
+    )
 
 
 def test_huge_literals_are_refused() -> None:
@@ -135,6 +153,13 @@ def test_predicates_over_more_attributes_than_a_filter_may_have_can_be_compared(
     assert not covers(wide, "a0 > 1")
     assert covers(wide, "a1099 > 5")
     too_much("CONSTRAINTS_MAX", " and ".join(f"(a{i} = 1 or a{i} = 2)" for i in range(1_025)))
+
+
+def test_predicates_with_many_patterns_can_be_compared() -> None:
+    xs, ys = (" and ".join(f"a like '%{letter}{i:02}%'" for i in range(40)) for letter in "xy")
+    assert overlaps(xs, ys)
+    assert not covers(xs, ys)
+    too_much("PATTERNS_MAX", f"({xs}) and ({ys})")
 
 
 def test_disjuncts_of_many_different_attributes_are_cheap() -> None:

@@ -296,3 +296,51 @@ def test_every_language_matches_the_same_events(expression: Expression) -> None:
     for event in list(grid(expression))[:50]:
         typed = Event(event)
         assert through_json.matches(typed) == predicate.matches(typed)
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        Predicate([Filter([Constraint("s", "prefix", "x" * 1_024)])]),
+        Predicate([Filter([Constraint("s", "not prefix", "%" * 65_536)])]),
+        Predicate([Filter([Constraint("s", "suffix", "_" * 1_000)])]),
+        Predicate(Filter([Constraint("x", "in", range(low, low + 200_000, 2))]) for low in (0, 10**6, -9)),
+        Predicate(
+            [
+                Filter(
+                    [
+                        Constraint("x", "not in", range(100_000)),
+                        Constraint("x", "not in", range(10**6, 10**6 + 5, 2)),
+                    ]
+                )
+            ]
+        ),
+    ],
+    ids=["prefix", "escaped prefix", "suffix", "in", "not in"],
+)
+def test_what_is_near_a_limit_reads_back_too(predicate: Predicate) -> None:
+    assert parse(predicate.to_sql()) == predicate
+    assert parse(predicate.to_json(), "json") == predicate
+
+
+def test_what_is_too_long_to_read_is_not_written() -> None:
+    long = Predicate([Filter([Constraint(f"a{i}", "=", "x" * 65_000) for i in range(70)])])
+    for write in (long.to_sql, long.to_padres, long.to_json):
+        with pytest.raises(PenstockError, match="TEXT_LENGTH_MAX"):
+            write()
+
+
+@pytest.mark.parametrize(
+    "text", ["2013-01-31 garbage", "2013-01-31T05", "٢٠١٣-٠١-٣١", "2013-01-31T05:00:00.1234567890Z"]
+)
+def test_the_schema_refuses_what_is_no_time(text: str) -> None:
+    document: dict[str, object] = {"attribute": "t", "op": "<", "value": {"time": text}}
+    assert not VALIDATOR.is_valid(document)
+    with pytest.raises(PenstockError):
+        parse(document, "json")
+
+
+@pytest.mark.parametrize("text", ["x = ٣", "t < timeſtamp '2013-01-31'", "x = '\0' and y = 1 &"])
+def test_lookalikes_are_not_taken(text: str) -> None:
+    with pytest.raises(FilterSyntaxError):
+        parse(text)

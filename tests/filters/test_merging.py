@@ -1,5 +1,9 @@
 """Merging: perfect is exactly the union, imperfect no less and not much more."""
 
+import itertools
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +13,7 @@ from penstock import Event, Histogram, PenstockError, Time, ValueCounts, covers,
 from penstock.filters.constraint import value_set
 from penstock.filters.expression import Expression, Or, normalise
 from penstock.filters.valuesets import ABSENT, EXISTS
-from strategies import disjunctions, mixed, plain_constraints
+from strategies import NUMBERS, disjunctions, mixed, plain_constraints
 
 SEVERAL = st.lists(mixed(complete=False), min_size=1, max_size=3)
 
@@ -135,3 +139,54 @@ def test_counts_that_make_no_sense_are_refused() -> None:
     for counts in ({}, {1: 0}, {1: 2, 2: -1}):
         with pytest.raises(PenstockError, match="not negative"):
             ValueCounts(counts)  # type: ignore[arg-type]
+
+
+COUNTS = st.dictionaries(st.sampled_from(NUMBERS), st.integers(0, 9), min_size=1).filter(
+    lambda c: sum(c.values()) > 0
+)
+
+
+@pytest.mark.property
+@given(
+    st.lists(disjunctions(plain_constraints(families=(NUMBERS,))), min_size=1, max_size=3),
+    st.floats(0, 1),
+    st.fixed_dictionaries({"x": COUNTS, "y": COUNTS}),
+)
+def test_the_excess_is_what_counting_gives_and_within_the_budget(
+    parts: list[Expression], budget: float, counts: dict[str, dict[Any, float]]
+) -> None:
+    merged = merge([normalise(part) for part in parts], budget=budget, distributions=counts)
+    matched = wanted = 0.0
+    for (x, n), (y, m) in itertools.product(counts["x"].items(), counts["y"].items()):
+        event = {"x": x, "y": y}
+        matched += n * m * merged.predicate.matches(event)
+        wanted += n * m * holds(Or(parts), event)
+    excess = (matched - wanted) / matched if matched else 0.0
+    assert merged.excess == pytest.approx(excess)
+    assert merged.excess <= budget + 1e-9
+
+
+def test_gaps_that_are_closed_together_stay_within_the_budget() -> None:
+    even = {"x": Histogram([0, 10], [1]), "y": Histogram([0, 10], [1])}
+    frame = merge(["x not between 4 and 6 and y not between 4 and 6"], budget=0.34, distributions=even)
+    assert 0 < frame.excess <= 0.34
+
+
+def test_patterns_do_not_break_the_budget() -> None:
+    assert merge(["s not like '%a'", "s = 'a'"], budget=0.01).excess <= 0.01
+
+
+def test_extreme_numbers_have_shares() -> None:
+    assert Histogram([-1.7e308, 1.7e308], [1]).share(value_set("<", 0)) == 0.5
+    wide = "x in (-1.7976931348623157e308, 0, 1.7976931348623157e308)"
+    assert merge([wide, "y = 1"], budget=0.5).excess <= 0.5
+
+
+def test_counts_of_foreign_scalars_are_taken_for_what_they_are() -> None:
+    counts = ValueCounts({np.int64(1): 3, np.float64(2.5): 1})  # type: ignore[dict-item]
+    assert counts.share(value_set("<", 2)) == 0.75
+    with pytest.raises(PenstockError, match="counts values of events"):
+        ValueCounts({(1, 2): 1})  # type: ignore[dict-item]
+    for bad in (float("inf"), float("nan"), 10**400):
+        with pytest.raises(PenstockError, match="finite"):
+            ValueCounts({1: bad})

@@ -8,7 +8,7 @@ speaks of what is missing. Each operator has an opposite under the same rule: `n
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from penstock.errors import FilterError, LimitError, PenstockError
 from penstock.filters import cuts, patterns
@@ -75,7 +75,10 @@ class Constraint:
 
 def value_set(operator: str, value: object) -> ValueSet:
     """The value set of an operator and its value, or a FilterError that says what is wrong with them."""
-    build = _BUILDERS.get(operator)
+    try:
+        build = _BUILDERS.get(operator)
+    except TypeError:  # not even hashable
+        build = None
     if build is None:
         raise FilterError(f"there is no operator {operator!r:.40}; the operators are {', '.join(OPPOSITES)}")
     return build(value)
@@ -162,8 +165,12 @@ def _greater_equal(value: object) -> ValueSet:
     return ValueSet(family, (point,))
 
 
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview)
+
+
 def _between(value: object) -> ValueSet:
-    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
+    if not _is_list(value) or len(value) != 2:
         raise FilterError("between takes a pair of values, the lower and the upper end")
     (low_family, low), (high_family, high) = literal(value[0]), literal(value[1])
     if low_family is not high_family:
@@ -175,7 +182,7 @@ def _between(value: object) -> ValueSet:
 
 
 def _in(value: object) -> ValueSet:
-    if isinstance(value, str) or not isinstance(value, Sequence):
+    if not _is_list(value):
         raise FilterError("in takes a list of values")
     if not value:
         raise FilterError("an in list has at least one value")

@@ -64,15 +64,18 @@ def _fold(operation: Callable[[Cuts, Cuts], Cuts], sets: list[Cuts]) -> Cuts:
 
 def covers(a: Cuts, b: Cuts) -> bool:
     """Whether everything in `b` is in `a`."""
-    if len(b) <= 2:
-        if not b:
-            return True
-        # One interval lies within another exactly when no cut of `a` falls inside it.
-        at = bisect_right(a, b[0])
+    if a == b:
+        return True
+    length_a, length_b = len(a), len(b)
+    at = 0
+    for i in range(0, length_b, 2):
+        # An interval lies within another exactly when no cut of `a` falls inside it.
+        at = bisect_right(a, b[i], at)
         if not at & 1:
             return False
-        return at == len(a) or (len(b) == 2 and b[1] <= a[at])
-    return _combine(a, b, 2) == b
+        if at < length_a and (i + 1 == length_b or b[i + 1] > a[at]):
+            return False
+    return True
 
 
 def overlap(a: Cuts, b: Cuts) -> bool:

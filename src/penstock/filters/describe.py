@@ -15,6 +15,7 @@ from penstock.filters.filter import Filter
 from penstock.filters.order import LEAST, Point, after_prefix, predecessor, successor
 from penstock.filters.predicate import Predicate
 from penstock.filters.valuesets import Presence, ValueSet
+from penstock.model.limits import LIST_VALUES_MAX
 from penstock.model.values import Family, Time
 
 Interval = tuple[Point, Point | None]
@@ -73,7 +74,7 @@ def _describe_cuts(name: str, family: Family, cut: Cuts) -> list[Expression]:
     pieces = cuts.intervals(cut)
     points = [piece for piece in pieces if _is_point(family, piece)]
     if len(points) == len(pieces):
-        return [_describe_points(name, family, points, "=", "in")]
+        return [_one_or(Or, _describe_points(name, family, points, "=", "in"))]
     hull = (cut[0], None if len(cut) & 1 else cut[-1])
     holes = cuts.intervals(cuts.difference((cut[0],) if hull[1] is None else hull, cut, LEAST[family]))
     if all(_is_point(family, hole) or _is_prefix(family, hole) for hole in holes):
@@ -85,7 +86,7 @@ def _describe_cuts(name: str, family: Family, cut: Cuts) -> list[Expression]:
             return [Constraint(name, "not between", (low, high))]
     alternatives: list[Expression] = []
     if points:
-        alternatives.append(_describe_points(name, family, points, "=", "in"))
+        alternatives += _describe_points(name, family, points, "=", "in")
     ranges = [piece for piece in pieces if not _is_point(family, piece)]
     alternatives += [_one_or(And, _describe_interval(name, family, piece)) for piece in ranges]
     return [Or(tuple(alternatives))]
@@ -98,7 +99,7 @@ def _describe_holes(name: str, family: Family, hull: Interval, holes: list[Inter
         parts += _describe_interval(name, family, hull)
     points = [hole for hole in holes if _is_point(family, hole)]
     if points:
-        parts.append(_describe_points(name, family, points, "!=", "not in"))
+        parts += _describe_points(name, family, points, "!=", "not in")
     return parts + [Constraint(name, "not prefix", hole[0]) for hole in holes if not _is_point(family, hole)]
 
 
@@ -117,9 +118,15 @@ def _is_infinite(point: Point) -> bool:
     return isinstance(point, float) and math.isinf(point)
 
 
-def _describe_points(name: str, family: Family, points: list[Interval], one: str, many: str) -> Constraint:
+def _describe_points(
+    name: str, family: Family, points: list[Interval], one: str, many: str
+) -> list[Expression]:
+    """Single values, in as few lists as their limit allows."""
     values = tuple(from_point(family, start) for start, _end in points)
-    return Constraint(name, one, values[0]) if len(values) == 1 else Constraint(name, many, values)
+    if len(values) == 1:
+        return [Constraint(name, one, values[0])]
+    lists = range(0, len(values), LIST_VALUES_MAX)
+    return [Constraint(name, many, values[at : at + LIST_VALUES_MAX]) for at in lists]
 
 
 def _describe_interval(name: str, family: Family, piece: Interval) -> list[Expression]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from penstock.errors import LimitError
 from penstock.filters import cuts
-from penstock.filters.filter import ALWAYS, Filter
+from penstock.filters.filter import ALWAYS, Filter, box
 from penstock.filters.valuesets import ABSENT, EXISTS, ValueSet, of_cuts
 from penstock.model.limits import EXPANSION_WORK_MAX
 from penstock.model.values import Family
@@ -38,11 +38,27 @@ def canonical(filters: Iterable[Filter], work: Work) -> tuple[Filter, ...]:
     kept = {f for f in filters if f.satisfiable}
     if len(kept) < 2:
         return tuple(kept)
+    common = _common(kept)
+    if common:
+        kept = {box({n: s for n, s in f.conditions.items() if n not in common}) for f in kept}
     while True:
         merged = set(_absorbed(_ordered({*_merged(_ordered(kept), work)}), work))
         if merged == kept:
-            return tuple(_ordered(kept))
+            break
         kept = merged
+    if common:
+        kept = {box({**common, **f.conditions}) for f in kept}
+    return tuple(_ordered(kept))
+
+
+def _common(filters: set[Filter]) -> dict[str, ValueSet]:
+    """The conditions that all filters share: as they decide nothing, they need not be compared."""
+    shortest = min(filters, key=lambda f: len(f.conditions))
+    return {
+        name: states
+        for name, states in shortest.conditions.items()
+        if all(f.conditions.get(name) == states for f in filters)
+    }
 
 
 def _ordered(filters: Iterable[Filter]) -> list[Filter]:

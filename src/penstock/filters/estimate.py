@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final, Protocol
 
-from penstock.errors import FilterError
+from penstock.errors import FilterError, PenstockError
 from penstock.filters import cuts
 from penstock.filters.constraint import literal
 from penstock.filters.filter import Filter
 from penstock.filters.order import LEAST, Point, successor
 from penstock.filters.valuesets import Presence, ValueSet
-from penstock.model.values import Family, Value
+from penstock.model.values import Family, Value, to_value
 
 _PATTERN_SHARE: Final = 0.1
 """The share of strings that a pattern is assumed to match when there are no values to try it on."""
@@ -40,14 +40,17 @@ class ValueCounts:
     """
 
     def __init__(self, counts: Mapping[Value | None, float]) -> None:
-        total = math.fsum(counts.values())
-        if not total > 0 or any(count < 0 for count in counts.values()):
-            raise FilterError("the counts of a distribution are not negative and not all zero")
-        self._shares = {value: count / total for value, count in counts.items()}
+        shares = _shares(list(counts.values()))
+        self._shares: list[tuple[Value | None, float]] = []
+        for value, share in zip(counts, shares, strict=True):
+            try:
+                self._shares.append((None if value is None else to_value(value), share))
+            except PenstockError as error:
+                raise FilterError(f"a distribution counts values of events: {error}") from None
 
     def share(self, states: ValueSet) -> float:
         """The share of the counted values that are in the set."""
-        return math.fsum(share for value, share in self._shares.items() if states.admits(value))
+        return math.fsum(share for value, share in self._shares if states.admits(value))
 
 
 class Histogram:
@@ -63,15 +66,11 @@ class Histogram:
             raise FilterError("the edges of a histogram are numbers, or times")
         self._family = families.pop()
         self._edges = [point for _family, point in points]
-        total = math.fsum(counts) + absent
         if len(edges) != len(counts) + 1 or any(
             a >= b for a, b in zip(self._edges, self._edges[1:], strict=False)
         ):
             raise FilterError("a histogram has rising edges, one more than counts")
-        if not total > 0 or min(*counts, absent) < 0:
-            raise FilterError("the counts of a histogram are not negative and not all zero")
-        self._shares = [count / total for count in counts]
-        self._absent = absent / total
+        *self._shares, self._absent = _shares([*counts, absent])
 
     def share(self, states: ValueSet) -> float:
         """The share of the bins, cut evenly, that lies in the set."""
@@ -84,8 +83,27 @@ class Histogram:
         parts = []
         for start, end, share in zip(self._edges, self._edges[1:], self._shares, strict=False):
             inside = cuts.intersection(states.cuts, (start, end))
-            parts.append(share * sum(b - a for a, b in cuts.intervals(inside)) / (end - start))
+            parts.append(
+                share
+                * math.fsum(_width(a, b) for a, b in cuts.intervals(inside) if b is not None)
+                / _width(start, end)
+            )
         return math.fsum(parts)
+
+
+def _shares(counts: list[float]) -> list[float]:
+    try:
+        total = math.fsum(counts)
+    except (OverflowError, TypeError, ValueError):
+        total = math.nan
+    if not 0 < total < math.inf or any(count < 0 for count in counts):
+        raise FilterError("the counts of a distribution are finite, not negative and not all zero")
+    return [count / total for count in counts]
+
+
+def _width(start: float, end: float) -> float:
+    """The length of an interval, a quarter of it in fact, as that cannot overflow."""
+    return float(end) * 0.25 - float(start) * 0.25
 
 
 class Assumed:
@@ -129,7 +147,7 @@ def _lengths(family: Family, starts: list[Point]) -> list[float]:
     if family in (Family.NUMBER, Family.TIME):
         for at, (start, end) in enumerate(pairwise(starts)):
             if start != LEAST[family] and end != successor(family, start):
-                lengths[at] = float(end) - float(start)
+                lengths[at] = _width(start, end)
     span = math.fsum(lengths)
     if not 0 < span < math.inf:
         return [1 / len(starts)] * len(starts)

@@ -67,10 +67,13 @@ def _filters(expression: Expression, negated: bool, work: Work, depth: int) -> t
     leaves = [_signed(part, opposite) for part, opposite in parts if isinstance(part, Constraint)]
     leaf = Filter(leaves)
     product: tuple[Filter, ...] = (leaf,) if leaf.satisfiable else ()
-    for part, opposite in parts:
-        if isinstance(part, Constraint):
-            continue
-        factor = _filters(part, opposite, work, depth + 1)
+    factors = {
+        _filters(part, opposite, work, depth + 1)
+        for part, opposite in parts
+        if not isinstance(part, Constraint)
+    }
+    # Merging on the way is greedy: the order of the factors must not come from the text.
+    for factor in sorted(factors, key=lambda filters: [f.sort_key() for f in filters]):
         work.spend(len(product) * len(factor))
         both = [left.intersection(right) for left in product for right in factor]
         product = within_limit(canonical(both, work))

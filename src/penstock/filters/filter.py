@@ -11,8 +11,11 @@ from penstock.errors import FilterError, LimitError
 from penstock.filters.constraint import Constraint
 from penstock.filters.valuesets import ValueSet, intersection_of
 from penstock.model.events import Event, Unsupported, as_event
-from penstock.model.limits import CONSTRAINTS_MAX
+from penstock.model.limits import CONSTRAINTS_MAX, PATTERNS_MAX
 from penstock.model.values import Value
+
+_LONG: Final = 16
+"""Value sets of so many cuts are compared last: most often a short one has decided by then."""
 
 
 class Filter:
@@ -39,6 +42,8 @@ class Filter:
             if known is not states:
                 several.setdefault(name, [known]).append(states)
         for name, sets in several.items():
+            # Before they are compared with one another, which takes the square of their number.
+            _check_patterns(name, len({p for states in sets for p in states.required + states.forbidden}))
             conditions[name] = intersection_of(sets)
         satisfiable = all(states.cuts for states in conditions.values())
         check_size(conditions)
@@ -74,11 +79,16 @@ class Filter:
         if not (self.satisfiable and other.satisfiable):
             return False
         theirs = other.conditions
+        long: list[tuple[ValueSet, ValueSet]] = []
         for name, states in self.conditions.items():
             known = theirs.get(name)
-            if known is not None and not states.overlaps(known):
+            if known is None:
+                continue
+            if len(states.cuts) + len(known.cuts) > _LONG:
+                long.append((states, known))
+            elif not states.overlaps(known):
                 return False
-        return True
+        return all(states.overlaps(known) for states, known in long)
 
     def intersection(self, other: "Filter") -> "Filter":
         """The filter of the events that match both."""
@@ -143,13 +153,21 @@ def _fill(target: Filter, conditions: dict[str, ValueSet] | None) -> None:
 
 
 def check_size(conditions: dict[str, ValueSet]) -> None:
-    """Raise when a filter has more conditions than one that people write may have.
+    """Raise when a filter is larger than one that people write may be.
 
-    Boxes that relations work with may: they come from several filters.
+    Boxes that relations work with may be: they come from several filters.
     """
     if len(conditions) > CONSTRAINTS_MAX:
         what = f"a filter constrains {len(conditions):,} attributes"
         raise LimitError(what, "CONSTRAINTS_MAX", CONSTRAINTS_MAX)
+    for name, states in conditions.items():
+        _check_patterns(name, len(states.required) + len(states.forbidden))
+
+
+def _check_patterns(name: str, count: int) -> None:
+    if count > PATTERNS_MAX:
+        what = f"a filter has {count:,} patterns on {name[:40]!r}"
+        raise LimitError(what, "PATTERNS_MAX", PATTERNS_MAX)
 
 
 def box(conditions: dict[str, ValueSet]) -> Filter:

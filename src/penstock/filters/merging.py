@@ -7,6 +7,7 @@ merging is NP-complete; this one is greedy, cheapest merger first.
 """
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, Final
@@ -30,7 +31,10 @@ _NEIGHBOURS: Final = 24
 
 
 _ESTIMATE_WORK: Final = 50 * COVERING_WORK_MAX
-"""Steps for one estimate of a union: about a second."""
+"""Steps for one estimate of a union: enough to see that all of a full predicate's filters are disjoint."""
+
+_ATTEMPTS: Final = 4
+"""How often imperfect merging is tried, each time with a quarter of what was allowed before."""
 
 
 class Merge(msgspec.Struct, frozen=True):
@@ -64,8 +68,8 @@ def merge(
     ('x in (1, 2) and y in (1, 2)', False)
     """
     if not 0 <= budget <= 1:
-        raise FilterError(f"a budget is a share between 0 and 1, not {budget}")
-    if isinstance(predicates, str | Predicate | Filter):
+        raise FilterError(f"a budget is a share between 0 and 1, not {budget!r:.40}")
+    if isinstance(predicates, str | Predicate | Filter) or not isinstance(predicates, Iterable):
         raise FilterError("merge takes a list of predicates")
     known = as_distributions(distributions)
     union = canonical((f for given in predicates for f in as_predicate(given).filters), Work())
@@ -73,15 +77,17 @@ def merge(
         return Merge(of_canonical(within_limit(union)), perfect=True, excess=0.0)
     estimator = Estimator(within_limit(union), known)
     wanted = _share_of_all(union, (), estimator)
-    filters, spent = _within_budget(union, wanted, budget, estimator)
-    merged = canonical(filters, Work())
-    # What was spent counts what two mergers add alike twice; cutting the overlaps out is closer.
-    excess = min(spent, _share_of_all(merged, union, estimator))
-    return Merge(
-        of_canonical(merged),
-        perfect=all(covered_by_union(f, union) for f in merged),
-        excess=excess / (wanted + excess) if wanted + excess > 0 else 0.0,
-    )
+    allowed = budget * wanted / (1 - budget) if budget < 1 else math.inf
+    for _ in range(_ATTEMPTS):
+        merged = canonical(_within(allowed, union, estimator), Work())
+        excess = _share_of_all(merged, union, estimator)
+        if excess <= _hair_above(budget * (wanted + excess)):
+            perfect = all(covered_by_union(f, union) for f in merged)
+            share = excess / (wanted + excess) if wanted + excess > 0 else 0.0
+            return Merge(of_canonical(merged), perfect=perfect, excess=share)
+        # Greedy steps are priced one by one; shares of patterns do not add up exactly.
+        allowed /= 4
+    return Merge(of_canonical(union), perfect=True, excess=0.0)
 
 
 def smallest_box(a: Filter, b: Filter) -> Filter:
@@ -125,13 +131,15 @@ def _share_of_all(filters: Iterable[Filter], without: tuple[Filter, ...], estima
     return share
 
 
-def _within_budget(
-    union: tuple[Filter, ...], wanted: float, budget: float, estimator: Estimator
-) -> tuple[list[Filter], float]:
-    """Greedy imperfect merging: pairs first, then gaps in ranges, the cheapest first; and what it spent."""
+def _hair_above(share: float) -> float:
+    """A hair more, so that rounding does not decide what a budget allows exactly."""
+    return share * (1 + 1e-9)
+
+
+def _within(allowed: float, union: tuple[Filter, ...], estimator: Estimator) -> list[Filter]:
+    """Greedy imperfect merging: pairs first, then gaps in ranges, the cheapest first."""
     kept: dict[int, Filter] = dict(enumerate(union))
-    # A hair more, so that rounding does not decide what the budget allows exactly.
-    allowed = budget * wanted / (1 - budget) * (1 + 1e-12) if budget < 1 else float("inf")
+    allowed = _hair_above(allowed)
     heap: list[tuple[float, int, int]] = []
     reach = len(union) if len(union) <= 2 * _NEIGHBOURS else _NEIGHBOURS
     for i in kept:
@@ -150,8 +158,7 @@ def _within_budget(
         for other in list(kept)[-reach:]:
             heapq.heappush(heap, (_added(kept[other], merged, estimator), other, at))
         kept[at] = merged
-    closed, more = _close_gaps(list(kept.values()), allowed - spent, estimator)
-    return closed, spent + more
+    return _close_gaps(list(kept.values()), allowed - spent, estimator)
 
 
 def _added(a: Filter, b: Filter, estimator: Estimator) -> float:
@@ -160,7 +167,7 @@ def _added(a: Filter, b: Filter, estimator: Estimator) -> float:
     return max(0.0, estimator.share(smallest_box(a, b)) - both)
 
 
-def _close_gaps(filters: list[Filter], allowed: float, estimator: Estimator) -> tuple[list[Filter], float]:
+def _close_gaps(filters: list[Filter], allowed: float, estimator: Estimator) -> list[Filter]:
     """Close gaps between ranges of numbers or times while that stays within what is allowed."""
     gaps = sorted(
         (estimator.share(f.replace(name, gap)), at, name, gap.cuts)
@@ -168,14 +175,16 @@ def _close_gaps(filters: list[Filter], allowed: float, estimator: Estimator) -> 
         for name, states in f.conditions.items()
         for gap in _gaps(states)
     )
-    closed, spent = list(filters), 0.0
-    for added, at, name, gap in gaps:
-        if spent + added > allowed:
-            break
-        spent += added
+    closed = list(filters)
+    for _price, at, name, gap in gaps:
         states = closed[at].conditions[name]
+        # The price has risen where gaps of the same filter's other attributes have been closed.
+        added = estimator.share(closed[at].replace(name, ValueSet(states.kind, gap)))
+        if added > allowed:
+            break
+        allowed -= added
         closed[at] = closed[at].replace(name, ValueSet(states.kind, cuts.union(states.cuts, gap)))
-    return closed, spent
+    return closed
 
 
 def _gaps(states: ValueSet) -> Iterator[ValueSet]:

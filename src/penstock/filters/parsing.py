@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any, Final, Literal, get_args
 
-from penstock.errors import FilterError
+from penstock.errors import FilterError, LimitError
 from penstock.filters.constraint import Constraint
 from penstock.filters.filter import Filter
 from penstock.filters.languages import json, padres, sql
 from penstock.filters.predicate import Predicate
+from penstock.model.limits import DEPTH_MAX
 
 Language = Literal["sql", "padres", "json"]
 LANGUAGES: Final = get_args(Language)
@@ -38,7 +39,11 @@ def parse(text: str | bytes | dict[str, object], language: Language = "sql") -> 
     if read is None:
         raise FilterError(f"there is no language {language!r:.40}; say one of {', '.join(LANGUAGES)}")
     if isinstance(text, str) or (language == "json" and isinstance(text, bytes | dict)):
-        return read(text)
+        try:
+            return read(text)
+        except RecursionError:
+            # Only where the caller's own stack is nearly full: texts may nest DEPTH_MAX deep.
+            raise LimitError("a filter nests too deep for the stack left", "DEPTH_MAX", DEPTH_MAX) from None
     raise FilterError(f"a filter in {language} is text, not {type(text).__name__}")
 
 

@@ -4,9 +4,9 @@ A pattern is kept as a string in which two lone surrogates stand for the wildcar
 hold one): ONE matches any one character, RUN any run of them, also none. Neighbouring wildcards are put
 in one order, so that `%_%` and `_%` are the same pattern.
 
-Matching never backtracks: literal stretches are found with `str.find`, stretches with a ONE by the
-shift-and method, a machine word of pattern at a time. A pattern of k characters on a string of n costs
-O(n) and O(n k / 64).
+Matching never backtracks: literal stretches are found with `str.find`, stretches with a ONE by their
+literal part or, where that is too common, by the shift-and method, a machine word of pattern at a time.
+A pattern of k characters on a string of n costs O(n) and O(n k / 64).
 """
 
 from functools import lru_cache
@@ -20,6 +20,9 @@ Pattern = str
 ONE: Final = "\ud800"
 RUN: Final = "\ud801"
 DEFAULT_ESCAPE: Final = "\\"
+
+_TRIES: Final = 64
+"""How often a stretch with wildcards is looked for by its literal part before shift-and takes over."""
 
 
 def from_like(text: str, escape: str = DEFAULT_ESCAPE) -> Pattern:
@@ -79,6 +82,9 @@ def matches(pattern: Pattern, text: str) -> bool:
 
     For patterns this is sound: a ONE stands for any symbol but RUN, a literal only for itself.
     """
+    # Most pairs have nothing in common, and this tells so at once.
+    if _longest_literal(pattern) not in text:
+        return False
     first, middle, last = _segments(pattern)
     if last is None:
         return len(text) == len(first) and _stands_at(first, text, 0)
@@ -99,8 +105,7 @@ def covers(general: Pattern, special: Pattern) -> bool:
     ones = len(general) - 1
     if general == ONE * ones + RUN:  # only a length is asked for
         return length_min(special) >= ones
-    # Most pairs have nothing in common, and this tells so at once.
-    return _longest_literal(general) in special and matches(general, special)
+    return matches(general, special)
 
 
 def disjoint(a: Pattern, b: Pattern) -> bool:
@@ -133,7 +138,7 @@ def _canonical(symbols: str) -> Pattern:
         if wild:
             parts.append(_ordered(wild))
         symbols = "".join(parts)
-    if has_wildcard(symbols) and len(symbols) > PATTERN_LENGTH_MAX:
+    if has_wildcard(symbols[:-1]) and len(symbols) > PATTERN_LENGTH_MAX:
         what = f"a LIKE pattern has {len(symbols):,} characters"
         raise LimitError(what, "PATTERN_LENGTH_MAX", PATTERN_LENGTH_MAX)
     return symbols
@@ -154,7 +159,7 @@ def _segments(pattern: Pattern) -> tuple[str, tuple[str, ...], str | None]:
 
 @lru_cache(maxsize=4096)
 def _longest_literal(pattern: Pattern) -> str:
-    """The longest stretch without a wildcard, which any pattern that is covered has too."""
+    """The longest stretch without a wildcard, which any text that matches has too."""
     return max(pattern.replace(ONE, RUN).split(RUN), key=len)
 
 
@@ -171,6 +176,16 @@ def _find(segment: str, text: str, start: int, end: int) -> int:
     """Where the segment first stands in text[start:end], or -1."""
     if ONE not in segment:
         return text.find(segment, start, end)
+    literal, offset = _anchor(segment)
+    for _ in range(_TRIES if literal else 0):
+        found = text.find(literal, start + offset, end)
+        if found < 0:
+            return -1
+        start = found - offset
+        if start + len(segment) <= end and _stands_at(segment, text, start):
+            return start
+        start += 1
+    # The literal stands all over the text: go on in steps that no text can make longer.
     masks, any_mask = _masks(segment)
     goal = 1 << (len(segment) - 1)
     state = 0
@@ -179,6 +194,13 @@ def _find(segment: str, text: str, start: int, end: int) -> int:
         if state & goal:
             return at - len(segment) + 1
     return -1
+
+
+@lru_cache(maxsize=1024)
+def _anchor(segment: str) -> tuple[str, int]:
+    """The longest stretch of the segment without a wildcard, and where it stands."""
+    literal = max(segment.split(ONE), key=len)
+    return literal, segment.index(literal)
 
 
 @lru_cache(maxsize=1024)

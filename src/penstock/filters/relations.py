@@ -24,7 +24,8 @@ def covers(f: PredicateLike, g: PredicateLike) -> bool:
     f, g = as_predicate(f), as_predicate(g)
     if len(f.filters) == 1 and len(g.filters) == 1:
         return f.filters[0].covers(g.filters[0])
-    return all(covered_by_union(special, f.filters) for special in g.filters)
+    allowance = Allowance()
+    return all(covered_by_union(special, f.filters, allowance) for special in g.filters)
 
 
 def overlaps(f: PredicateLike, g: PredicateLike) -> bool:
@@ -39,13 +40,15 @@ def identical(f: PredicateLike, g: PredicateLike) -> bool:
     return f.filters == g.filters or (covers(f, g) and covers(g, f))
 
 
-def covered_by_union(special: Filter, union: tuple[Filter, ...]) -> bool:
+def covered_by_union(
+    special: Filter, union: tuple[Filter, ...], allowance: "Allowance | None" = None
+) -> bool:
     """Whether the filters together surely cover one filter."""
     if any(general.covers(special) for general in union):
         return True
     if len(union) < 2:
         return not special.satisfiable
-    return next(remainder(special, union), None) is None
+    return next(remainder(special, union, allowance), None) is None
 
 
 class Allowance:
@@ -72,8 +75,8 @@ def remainder(whole: Filter, parts: Sequence[Filter], allowance: Allowance | Non
             yield box
             continue
         pieces = list(subtract(box, parts[at]))
-        # A box of many attributes costs more to cut.
-        steps.left -= 1 + len(pieces) * (1 + len(box.conditions) // 16)
+        # Cutting costs more than looking, and a box of many attributes more than one of few.
+        steps.left -= 1 + len(pieces) * (8 + len(box.conditions))
         stack += [(piece, at + 1) for piece in pieces]
 
 

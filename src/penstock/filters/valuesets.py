@@ -18,12 +18,10 @@ from typing import Final
 
 import msgspec
 
-from penstock.errors import LimitError
 from penstock.filters import cuts, patterns
 from penstock.filters.cuts import Cuts
 from penstock.filters.order import LEAST, after_prefix, successor
 from penstock.filters.patterns import RUN, Pattern
-from penstock.model.limits import PATTERNS_MAX
 from penstock.model.values import Family, Time, Value
 
 _POINTS_MAX: Final = 16
@@ -48,7 +46,7 @@ _STATE_OF_TYPE: Final[dict[type, Family | Presence]] = {
 }
 
 
-class ValueSet(msgspec.Struct, frozen=True, gc=False):
+class ValueSet(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """A set of states of one attribute; see the module. Make one with `of_cuts` or from a constraint."""
 
     kind: Family | Presence
@@ -208,9 +206,6 @@ def not_like(pattern: Pattern) -> ValueSet:
 
 def _simplified(cut: Cuts, required: tuple[Pattern, ...], forbidden: tuple[Pattern, ...]) -> ValueSet:
     """Drop patterns and intervals that say nothing, until none is left that does."""
-    count = len({*required}) + len({*forbidden})
-    if count > PATTERNS_MAX:
-        raise LimitError(f"a filter has {count} patterns on one attribute", "PATTERNS_MAX", PATTERNS_MAX)
     while True:
         required = _minimal(required, special=True)
         forbidden = _minimal(forbidden, special=False)

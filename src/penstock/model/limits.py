@@ -58,6 +58,6 @@ EXPANSION_WORK_MAX: Final = 3 * DISJUNCTS_MAX**2
 """Steps (filters built, pairs compared) that bringing one text into disjunctive form may take: a few
 seconds at the worst."""
 
-COVERING_WORK_MAX: Final = 20_000
-"""Boxes that deciding whether a union of filters covers a filter may visit, a fraction of a second.
+COVERING_WORK_MAX: Final = 100_000
+"""Steps (boxes cut, filters looked at) that deciding a cover between disjunctions may take, a second or so.
 The question is co-NP-complete; past this `covers` gives the safe answer, false."""

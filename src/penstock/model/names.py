@@ -21,7 +21,7 @@ def is_unicode(text: str) -> bool:
 def check_name(name: object) -> str:
     """Return the attribute name, or raise: any non-empty Unicode text within the limit is one."""
     if not isinstance(name, str):
-        raise EventError(f"an attribute name is a string, not {type(name).__name__}: {name!r:.80}")
+        raise EventError(f"an attribute name is a string, not {type(name).__name__}")
     if not (name.isascii() and 0 < len(name) <= NAME_LENGTH_MAX):
         _check_text(name, "attribute name", "NAME_LENGTH_MAX", NAME_LENGTH_MAX, EventError)
     return name

@@ -18,6 +18,7 @@ from penstock.errors import EventError, FilterError, FilterSyntaxError, LimitErr
 from penstock.filters.constraint import OPPOSITES, Constraint
 from penstock.filters.describe import describe
 from penstock.filters.expression import And, Expression, Not, Or, normalise
+from penstock.filters.languages.literals import check_text
 from penstock.filters.predicate import Predicate
 from penstock.model.limits import DEPTH_MAX, TEXT_LENGTH_MAX
 from penstock.model.values import Time
@@ -46,7 +47,7 @@ def parse(text: str | bytes | dict[str, object]) -> Predicate:
 
 def write(predicate: Predicate) -> str:
     """Write the predicate in its canonical JSON form, on one line."""
-    return msgspec.json.encode(_plain(describe(predicate))).decode()
+    return check_text(msgspec.json.encode(_plain(describe(predicate))).decode())
 
 
 def schema() -> str:

@@ -1,7 +1,7 @@
-"""Numeric literals, as all text languages read and write them."""
+"""What all text languages share: numeric literals, and how long a text may be."""
 
 from penstock.errors import FilterSyntaxError, LimitError
-from penstock.model.limits import INTEGER_MAX, INTEGER_MIN, NUMBER_LENGTH_MAX
+from penstock.model.limits import INTEGER_MAX, INTEGER_MIN, NUMBER_LENGTH_MAX, TEXT_LENGTH_MAX
 
 
 def read_number(literal: str, text: str, position: int) -> int | float:
@@ -22,6 +22,14 @@ def read_number(literal: str, text: str, position: int) -> int | float:
         expected = "an integer of 64 bits (a double is written with a point or an exponent: 1e19)"
         raise FilterSyntaxError(expected, text, position, found=literal[:40])
     return number
+
+
+def check_text(text: str) -> str:
+    """Return the text of a filter, read or written, or raise when it is longer than a text may be."""
+    if len(text) > TEXT_LENGTH_MAX:
+        what = f"the text of a filter has {len(text):,} characters"
+        raise LimitError(what, "TEXT_LENGTH_MAX", TEXT_LENGTH_MAX)
+    return text
 
 
 def write_number(number: float) -> str:

@@ -17,10 +17,9 @@ from penstock.errors import FilterError, FilterSyntaxError, InexpressibleError, 
 from penstock.filters.constraint import Constraint
 from penstock.filters.describe import describe_filter
 from penstock.filters.expression import And, normalise
-from penstock.filters.languages.literals import read_number
+from penstock.filters.languages.literals import check_text, read_number
 from penstock.filters.languages.sql import write_literal
 from penstock.filters.predicate import Predicate
-from penstock.model.limits import TEXT_LENGTH_MAX
 from penstock.model.values import Time, Value
 
 _STRING: Final = r"'(?:[^']++|'')*+'"
@@ -30,7 +29,7 @@ _TRIPLE: Final = re.compile(
     (?:,\s*+(?P<value>(?:timestamp\s*+)?{_STRING}|[^\s,\]'&|{{}}]++)\s*+)?\]\s*+""",
     re.VERBOSE | re.IGNORECASE,
 )
-_NUMBER: Final = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 _BARE_NAME: Final = re.compile(r"[\w.-]+")
 
 _READ: Final = {
@@ -69,9 +68,7 @@ _OPERATORS: Final = "eq, neq, <, <=, >, >=, str-prefix, str-postfix, str-contain
 
 def parse(text: str) -> Predicate:
     """Read a predicate from the PADRES form, or raise FilterSyntaxError with the place."""
-    if len(text) > TEXT_LENGTH_MAX:
-        what = f"the text of a filter has {len(text):,} characters"
-        raise LimitError(what, "TEXT_LENGTH_MAX", TEXT_LENGTH_MAX)
+    check_text(text)
     constraints: list[Constraint] = []
     at = 0
     while True:
@@ -100,7 +97,8 @@ def write(predicate: Predicate) -> str:
     if not parts:
         raise InexpressibleError("PADRES cannot say a filter that matches everything")
     triples = [triple for part in parts for triple in _triples(part, predicate)]
-    return ",".join(f"[{_write_name(name)},{operator},{value}]" for name, operator, value in triples)
+    text = ",".join(f"[{_write_name(name)},{operator},{value}]" for name, operator, value in triples)
+    return check_text(text)
 
 
 def _constraint(found: re.Match[str], text: str) -> Constraint:

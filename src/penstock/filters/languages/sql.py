@@ -28,13 +28,13 @@ from penstock.filters.constraint import Constraint
 from penstock.filters.describe import describe, describe_filter
 from penstock.filters.expression import And, Expression, Not, Or, normalise
 from penstock.filters.filter import Filter
-from penstock.filters.languages.literals import read_number, write_number
+from penstock.filters.languages.literals import check_text, read_number, write_number
 from penstock.filters.predicate import Predicate
-from penstock.model.limits import DEPTH_MAX, TEXT_LENGTH_MAX
+from penstock.model.limits import DEPTH_MAX, LITERAL_LENGTH_MAX
 from penstock.model.values import Time, Value
 
 _WORD: Final = r"[^\W\d]\w*+(?:\.[^\W\d]\w*+)*+"
-_NUMBER: Final = r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?(?![\w.])"
+_NUMBER: Final = r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?(?![\w.])"
 _STRING: Final = r"'(?:[^']++|'')*+'"
 _COMPARISON: Final = r"<=|>=|<>|!=|==?|<|>"
 _QUOTED: Final = r'(?:"(?:[^"]++|"")*+"|`(?:[^`]++|``)*+`)'
@@ -76,15 +76,12 @@ _CONDITION: Final = "a condition such as price > 10"
 
 def parse(text: str) -> Predicate:
     """Read a predicate from SQL text, or raise FilterSyntaxError with the place."""
-    if len(text) > TEXT_LENGTH_MAX:
-        what = f"the text of a filter has {len(text):,} characters"
-        raise LimitError(what, "TEXT_LENGTH_MAX", TEXT_LENGTH_MAX)
-    return normalise(_Parser(text).whole())
+    return normalise(_Parser(check_text(text)).whole())
 
 
 def write(predicate: Predicate) -> str:
     """Write the predicate in its canonical SQL form."""
-    return _write(describe(predicate), _OUTERMOST)
+    return check_text(_write(describe(predicate), _OUTERMOST))
 
 
 def write_filter(f: Filter) -> str:
@@ -176,6 +173,8 @@ class _Parser:
 
     def _time(self, content: str, start: int) -> Time:
         quote = content.index("'")
+        if not content[:quote].isascii():  # ſ is an s to a pattern that ignores case
+            self._fail_at("timestamp or date", start, content[:quote])
         try:
             return Time.parse(content[quote + 1 : -1])
         except PenstockError as error:
@@ -391,6 +390,9 @@ def _write(expression: Expression, place: int) -> str:
 
 def _write_constraint(constraint: Constraint) -> str:
     name, operator = write_name(constraint.attribute), constraint.operator
+    if operator.endswith("prefix") and len(constraint.value) > LITERAL_LENGTH_MAX // 4:
+        # As a pattern, with its escapes, it could be longer than a literal may be.
+        return f"{operator.removesuffix('prefix')}startswith({name}, {write_literal(constraint.value)})"
     write_value = _VALUE_WRITERS.get(operator.removeprefix("not "))
     if write_value is not None:
         negation = "not " if operator.startswith("not ") else ""
