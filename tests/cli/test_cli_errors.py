@@ -2,6 +2,7 @@
 
 import io
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -223,15 +224,14 @@ def test_output_is_written_whole(folder: Path, capsysbinary: Capture) -> None:
     assert {path.name for path in folder.iterdir()} == {*GOOD, "out.jsonl"}
 
 
-@pytest.mark.parametrize("line_buffered", [[], ["--line-buffered"]])
 def test_after_an_error_there_is_no_output_and_what_was_there_is_untouched(
-    line_buffered: list[str], folder: Path, capsysbinary: Capture
+    folder: Path, capsysbinary: Capture
 ) -> None:
     Path("e.jsonl").write_bytes(b'{"x": 2}\n' * 5000 + b"nope\n")
-    assert failure(capsysbinary, "--output", "out.jsonl", *line_buffered).startswith("e.jsonl:5001: ")
+    assert failure(capsysbinary, "--output", "out.jsonl").startswith("e.jsonl:5001: ")
     assert {path.name for path in folder.iterdir()} == set(GOOD)
     Path("out.jsonl").write_text("old")
-    failure(capsysbinary, "--output", "out.jsonl", *line_buffered)
+    failure(capsysbinary, "--output", "out.jsonl")
     assert Path("out.jsonl").read_text() == "old"
     assert {path.name for path in folder.iterdir()} == {*GOOD, "out.jsonl"}
 
@@ -252,3 +252,38 @@ def test_an_output_that_cannot_be_written_is_refused(folder: Path, capsysbinary:
     line = failure(capsysbinary, "--output", "gone/out.jsonl")
     assert line == "gone/out.jsonl: cannot be written: no such file or directory"
     assert {path.name for path in folder.iterdir()} == {*GOOD, "out"}
+
+
+def test_a_file_is_written_whole_and_so_not_line_by_line(capsysbinary: Capture) -> None:
+    line = failure(capsysbinary, "--output", "out.jsonl", "--line-buffered")
+    assert line.startswith("--line-buffered is for standard output")
+    assert not Path("out.jsonl").exists()
+
+
+def test_a_long_field_does_not_hide_the_place_of_a_mistake(capsysbinary: Capture) -> None:
+    Path("b.csv").write_text("id,x\na," + "y" * 200_000 + "\nb,z\n,\n")
+    assert failure(capsysbinary, events="b.csv").startswith("b.csv:4: row 2: there is no attribute")
+
+
+@pytest.mark.parametrize("closing", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["parse a=1", "parse -", "--version", "parse a="])
+def test_a_stream_that_is_closed_is_no_traceback(command: str, closing: str, tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("penstock")
+    line = f"{program} {command} {closing}"
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, input=b"a=1", check=False)  # noqa: S607
+    assert done.returncode in (0, 2)
+    assert b"Traceback" not in done.stderr
+
+
+def test_being_ended_leaves_nothing_behind(folder: Path) -> None:
+    program = Path(sys.executable).with_name("penstock")
+    command = [str(program), "match", "--subscriptions", "s.jsonl", "--events", "-", "--output", "out.jsonl"]
+    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b'{"x": 2}\n')
+        process.stdin.flush()
+        while not list(folder.glob("*.part")) and not list(folder.glob(".*.part")):
+            assert process.poll() is None
+        process.terminate()
+        assert process.wait() == 130
+    assert {path.name for path in folder.iterdir()} == set(GOOD)

@@ -377,3 +377,25 @@ def test_output_onto_what_is_read_is_refused(tmp_path: Path, capsysbinary: Captu
     assert main(["match", *paths, "--output", str(events)]) == 2
     assert b"would replace what is read" in capsysbinary.readouterr().err
     assert events.read_text() == '{"x": 1}\n'
+
+
+@pytest.mark.parametrize(
+    ("fields", "matched"),
+    [
+        (["0x1F", "0x20"], "x = '0x1F'"),
+        (["1", "true"], "x = '1'"),
+        (["12:30", "13:00"], "x < '13'"),
+        (["1e3", "-.5"], "x = 1000"),
+        (["+7", "8"], "x = 7"),
+        (["True", "FALSE"], "x = true"),
+        (["2013-01-31", "2013-02-01T05:00"], "x < timestamp '2013-02-01'"),
+        (["2013-01-31", "soon"], "x = '2013-01-31'"),
+        (["9223372036854775807", "1"], "x = 9223372036854775807"),
+    ],
+)
+def test_a_csv_column_has_the_family_that_all_its_fields_have(
+    fields: list[str], matched: str, tmp_path: Path, capsysbinary: Capture
+) -> None:
+    write_jsonl(tmp_path / "s.jsonl", [{"id": "a", "filter": matched}])
+    (tmp_path / "e.csv").write_text("x\n" + "\n".join(fields) + "\n")
+    assert match(capsysbinary, tmp_path / "s.jsonl", tmp_path / "e.csv") == {0: ["a"]}

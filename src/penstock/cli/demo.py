@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     """Match the flights and print a table: each subscriber, what it asked for, what it got."""
     table = load_flights()
     if options.flights is not None:
-        table = table.slice(0, options.flights)
+        table = table.slice(0, min(options.flights, table.num_rows))
     sample = list(subscriptions())
     matcher = ReferenceMatcher((one.id, parse(one.filter)) for one in sample)
     counts: Counter[str] = Counter()

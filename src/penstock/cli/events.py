@@ -10,11 +10,19 @@ import msgspec
 
 from penstock.cli.files import Advance, PlacedError, display, lines, opened, parquet_batches, placed
 from penstock.errors import EventError, PenstockError
-from penstock.model.events import Event, Unsupported, decode_object, flatten
+from penstock.model.events import Event, Unsupported, decode_object, flatten, read_families
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_LOOKS: Final = {
+    Family.NUMBER: r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$",
+    Family.BOOL: r"^(?:[Tt]rue|TRUE|[Ff]alse|FALSE)$",
+    Family.TIME: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)? ?"
+    r"(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})?)?$",
+}
+"""What every field of a CSV column must look like for the column to be of a family; else it is text."""
 
 _CSV_ROW: Final = re.compile(r"Row #(\d+)")
 
@@ -49,10 +57,13 @@ def _csv_events(path: str, options: EventOptions, advance: Advance) -> Iterator[
     with opened(path) as file:
         content = file.read()
     advance(len(content) // 2)
+    # A field may be as long as a string; the csv module's own limit is 128 KiB.
+    csv.field_size_limit(2**31 - 1)
     _check_csv(path, content)
-    table, numbers = _csv_table(path, content, options)
-    exact = {**dict.fromkeys(numbers, Family.NUMBER), **options.families}
-    reading = msgspec.structs.replace(options, families=exact)
+    table = _csv_table(path, content, options)
+    families = {**_families_of_columns(table), **options.families}
+    table, families = _typed_columns(table, families)
+    reading = msgspec.structs.replace(options, families=families)
     # A record may span lines, so only counting finds the line of a row; that is done when one is bad.
     yield from _arrow_events(table, reading, lambda row: f"{display(path)}:{_csv_line(content, row)}")
     advance(len(content) - len(content) // 2)
@@ -75,39 +86,75 @@ def _check_csv(path: str, content: bytes) -> None:
             raise PlacedError(f"{display(path)}:{line}: not CSV: {error}") from None
 
 
-def _csv_table(path: str, content: bytes, options: EventOptions) -> "tuple[pa.Table, list[str]]":
-    """The table, its columns typed by what they hold, and the columns of numbers that are still text.
-
-    Arrow would read a column of integers and decimals as doubles, and so mangle integers beyond 2**53.
-    Columns of doubles are therefore read again as text, to be converted one value at a time.
-    """
+def _csv_table(path: str, content: bytes, options: EventOptions) -> "pa.Table":
+    """The fields as text, those that mean absent as null."""
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    def read(as_text: list[str]) -> pa.Table:
-        return pacsv.read_csv(
-            io.BytesIO(content),
-            # With threads, errors do not tell the row.
-            read_options=pacsv.ReadOptions(use_threads=False),
-            parse_options=pacsv.ParseOptions(newlines_in_values=True),
-            convert_options=pacsv.ConvertOptions(
-                null_values=["", *options.nulls],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                column_types=dict.fromkeys(as_text, pa.string()),
-            ),
-        )
-
-    as_text = [name for name, family in options.families.items() if family is Family.STRING]
+    # With threads, errors do not tell the row.
+    reading = pacsv.ReadOptions(use_threads=False)
+    parsing = pacsv.ParseOptions(newlines_in_values=True)
     try:
-        table = read(as_text)
-        numbers = [field.name for field in table.schema if pa.types.is_floating(field.type)]
-        return (read(as_text + numbers) if numbers else table), numbers
+        names = pacsv.open_csv(io.BytesIO(content), reading, parsing).schema.names
+        converting = pacsv.ConvertOptions(
+            null_values=["", *options.nulls],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            column_types=dict.fromkeys(names, pa.string()),
+        )
+        return pacsv.read_csv(io.BytesIO(content), reading, parsing, converting)
     except pa.ArrowInvalid as error:
         found = _CSV_ROW.search(str(error))
         # Arrow counts records from 1, the header included.
         line = _csv_line(content, int(found[1]) - 2) if found else 1
         raise PlacedError(f"{display(path)}:{line}: not CSV: {error}") from None
+
+
+def _families_of_columns(table: "pa.Table") -> dict[str, Family]:
+    """The family of each column: the one that every field in it can be read as, else string.
+
+    Arrow's own guesses go further: to it `0x1F` is a number, and `1` beside `true` a bool.
+    """
+    import pyarrow.compute as pc
+
+    found: dict[str, Family] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        for family, pattern in _LOOKS.items():
+            # An empty column passes for anything, and has nothing to read.
+            if pc.all(pc.match_substring_regex(column, pattern)).as_py():
+                found[name] = family
+                break
+    return found
+
+
+def _typed_columns(table: "pa.Table", families: dict[str, Family]) -> "tuple[pa.Table, dict[str, Family]]":
+    """Convert whole columns of numbers where that is exact; the rest is left for one value at a time."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    left: dict[str, Family] = {}
+    for name, family in families.items():
+        at = table.schema.get_field_index(name)
+        if family is Family.NUMBER and at >= 0:
+            column = table.column(at)
+            integers = pc.match_substring_regex(column, r"^[+-]?[0-9]{1,18}$")
+            if pc.all(integers).as_py():
+                kind = pa.int64()
+            elif not pc.any(pc.match_substring_regex(column, r"^[+-]?[0-9]{16,}$")).as_py():
+                # Integers of so few digits are doubles too, so none is changed by being one.
+                kind = pa.float64()
+            else:
+                left[name] = family
+                continue
+            try:
+                plain = pc.replace_substring_regex(column, r"^\+", "")
+                table = table.set_column(at, name, plain.cast(kind))
+                continue
+            except pa.ArrowInvalid:
+                pass
+        if family is not Family.STRING:
+            left[name] = family
+    return table, left
 
 
 def _csv_line(content: bytes, row: int | None) -> int:
@@ -157,4 +204,5 @@ def _typed(event: Event | None, options: EventOptions) -> Event | None:
     """The event with the families asked for; None if that leaves nothing."""
     if event is None or not options.families:
         return event
-    return event.with_family(options.families, unsupported=options.unsupported) or None
+    attributes = read_families(event.attributes, options.families, options.unsupported)
+    return Event.from_flat(attributes) if attributes else None

@@ -100,8 +100,15 @@ def _in_flags(message: str) -> str:
     return message.replace("unsupported='skip'", "--unsupported skip")
 
 
-_LINE_LENGTH_MAX: Final = 4 * TEXT_LENGTH_MAX
-"""Bytes of a line: enough for any filter or event within the limits; a file without line ends is refused."""
+_LINE_LENGTH_MAX: Final = 16 * TEXT_LENGTH_MAX
+"""Bytes of a line. A file without line ends would otherwise be read whole before it is refused."""
+
+
+def _line(file: IO[bytes], path: str) -> bytes:
+    try:
+        return file.readline(_LINE_LENGTH_MAX + 1)
+    except OSError as error:
+        raise PlacedError(f"{display(path)}: {(error.strerror or str(error)).lower()}") from None
 
 
 def lines(path: str, advance: Advance) -> Iterator[tuple[str, bytes]]:
@@ -109,7 +116,7 @@ def lines(path: str, advance: Advance) -> Iterator[tuple[str, bytes]]:
     name = display(path)
     with opened(path) as file:
         number = 0
-        while line := file.readline(_LINE_LENGTH_MAX + 1):
+        while line := _line(file, path):
             number += 1
             if len(line) > _LINE_LENGTH_MAX:
                 raise PlacedError(f"{name}:{number}: a line is longer than {_LINE_LENGTH_MAX:,} bytes")
@@ -146,7 +153,7 @@ def whole_output(path: str | None, *, line_buffered: bool = False) -> Iterator[C
     A file is written beside its place and moved there at the end. Standard output is held back in a
     temporary file, unless it is to be line-buffered.
     """
-    if path is None or path in ("-", "/dev/stdout") or not _can_be_replaced(path):
+    if path is None or path in ("-", "/dev/stdout") or not can_be_replaced(path):
         with _stream(path) as stream:
             if line_buffered:
                 yield lambda line: (stream.write(line), stream.flush())
@@ -161,7 +168,7 @@ def whole_output(path: str | None, *, line_buffered: bool = False) -> Iterator[C
         if target.is_dir():
             raise IsADirectoryError(21, "is a directory")
         beside = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed below
-            dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
+            dir=target.parent, prefix=".penstock-", suffix=".part", delete=False
         )
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
@@ -170,18 +177,28 @@ def whole_output(path: str | None, *, line_buffered: bool = False) -> Iterator[C
             yield beside.write
             beside.flush()
             os.fsync(beside.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(beside.name).chmod(0o666 & ~umask)
+        Path(beside.name).chmod(_mode_of(target))
         Path(beside.name).replace(target)
+    except OSError as error:
+        Path(beside.name).unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, path) from None
     except BaseException:
         Path(beside.name).unlink(missing_ok=True)
         raise
 
 
-def _can_be_replaced(path: str) -> bool:
+def _mode_of(target: Path) -> int:
+    """The permissions of the file to replace, or those that a new one gets."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def can_be_replaced(path: str) -> bool:
     """Whether a file can be moved to this place: not onto a device, a pipe or another process's file."""
-    if path.startswith(("/dev/", "/proc/")):
+    if path == "-" or path.startswith(("/dev/", "/proc/")):
         return False
     target = Path(path)
     return not target.exists() or target.is_file() or target.is_dir()

@@ -1,9 +1,13 @@
 """Arguments, help texts and exit status. Each command is imported only when it runs."""
 
 import argparse
+import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
 
 from penstock.errors import PenstockError
 
@@ -25,8 +29,12 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; return its exit status."""
-    options = _parser().parse_args(arguments)
+    _prepare_streams()
     try:
+        options = _parser().parse_args(arguments)
+        if arguments is None:
+            # End as after Ctrl-C, so that nothing half-written stays behind.
+            signal.signal(signal.SIGTERM, _interrupt)
         status: int = options.run(options)
         sys.stdout.flush()
     except PenstockError as error:
@@ -45,6 +53,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain("interrupted")
         return EXIT_INTERRUPTED
     return status
+
+
+def _prepare_streams() -> None:
+    """Have all three streams, whoever started us, and print what a terminal has no letters for as \\u…."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as we run
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _interrupt(_signal: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _complain(message: str) -> None:

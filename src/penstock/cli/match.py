@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from penstock.cli.events import EventOptions, read_events
-from penstock.cli.files import format_of, is_same_file, size_of, whole_output
+from penstock.cli.files import can_be_replaced, format_of, is_same_file, size_of, whole_output
 from penstock.cli.progress import progress
 from penstock.cli.subscriptions import read_subscriptions
 from penstock.errors import InputError, PenstockError
@@ -29,6 +29,10 @@ def run(options: argparse.Namespace) -> int:
     for source in (options.subscriptions, options.events):
         if is_same_file(options.output, source):
             raise InputError(f"{options.output}: --output would replace what is read")
+    if options.line_buffered and options.output is not None and can_be_replaced(options.output):
+        raise InputError(
+            "--line-buffered is for standard output; a file given with --output is written whole"
+        )
     subscriptions_format = format_of(
         options.subscriptions, options.subscriptions_format, "--subscriptions-format"
     )

@@ -74,17 +74,9 @@ class Event(Mapping[str, Value]):
         (`"2013-01-31T05:00:00Z"` as a time, `"7"` as a number, `"true"` as a bool), and anything becomes
         text; what cannot be read so is refused or left out.
         """
-        changed = dict(self.attributes)
-        for name, family in families.items():
-            wanted = Family.named(family)
-            if name not in changed:
-                continue
-            try:
-                changed[name] = read_as(wanted, changed[name])
-            except UnsupportedValueError as error:
-                if not is_skip(unsupported):
-                    raise UnsupportedValueError(f"{name!r:.80}: {error} ({_SKIP_HINT})") from None
-                del changed[name]
+        changed = read_families(self.attributes, families, unsupported)
+        if not changed:
+            raise EventError("an event has at least one attribute; of this one none could be read")
         return Event.from_flat(changed)
 
     def __getitem__(self, name: str) -> Value:
@@ -174,6 +166,24 @@ def _flatten(
         flat[path] = accepted
     if len(flat) > ATTRIBUTES_MAX:
         raise LimitError("an event has too many attributes", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
+
+
+def read_families(
+    attributes: Mapping[str, Value], families: Mapping[str, Family | str], unsupported: Unsupported
+) -> dict[str, Value]:
+    """The attributes, those named read as the given families; perhaps none, when some are skipped."""
+    changed = dict(attributes)
+    for name, family in families.items():
+        wanted = Family.named(family)
+        if name not in changed:
+            continue
+        try:
+            changed[name] = read_as(wanted, changed[name])
+        except UnsupportedValueError as error:
+            if not is_skip(unsupported):
+                raise UnsupportedValueError(f"{name!r:.80}: {error} ({_SKIP_HINT})") from None
+            del changed[name]
+    return changed
 
 
 def read_as(family: Family, value: Value) -> Value:
