@@ -29,7 +29,6 @@ from penstock.model.values import Family
 _NEIGHBOURS: Final = 24
 """With many filters, each is tried with so many that follow it in their order, not with all."""
 
-
 _ESTIMATE_WORK: Final = 50 * COVERING_WORK_MAX
 """Steps for one estimate of a union: enough to see that all of a full predicate's filters are disjoint."""
 
@@ -76,7 +75,7 @@ def merge(
     if budget == 0 or not union:
         return Merge(of_canonical(within_limit(union)), perfect=True, excess=0.0)
     estimator = Estimator(within_limit(union), known)
-    wanted = _share_of_all(union, (), estimator)
+    wanted = _share_of_all(union, (), estimator, at_least=True)
     allowed = budget * wanted / (1 - budget) if budget < 1 else math.inf
     for _ in range(_ATTEMPTS):
         merged = canonical(_within(allowed, union, estimator), Work())
@@ -117,15 +116,24 @@ def _hull(a: ValueSet, b: ValueSet) -> ValueSet | None:
     return of_cuts(a.kind, cuts.union(a.cuts, b.cuts), *shared)
 
 
-def _share_of_all(filters: Iterable[Filter], without: tuple[Filter, ...], estimator: Estimator) -> float:
+def _share_of_all(
+    filters: Iterable[Filter],
+    without: tuple[Filter, ...],
+    estimator: Estimator,
+    *,
+    at_least: bool = False,
+) -> float:
     """The estimated share of events that one of the filters matches, and none of those to leave out.
 
-    Overlaps are cut out exactly as long as the steps last; after that they are counted twice.
+    Overlaps are cut out exactly as long as the steps last. The filters after that are counted in full, or
+    with `at_least` not at all.
     """
     allowance = Allowance(_ESTIMATE_WORK)
     seen = list(without)
     share = 0.0
     for f in filters:
+        if at_least and allowance.left <= 0:
+            break
         share += sum(estimator.share(rest) for rest in remainder(f, seen, allowance))
         seen.append(f)
     return share
