@@ -44,7 +44,7 @@ layers: $(STAMP) ## Check that imports point down only
 unit: $(STAMP) ## Run the tests with Hypothesis's quick profile
 	$(BIN)/python -m pytest
 
-nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (an hour or so)
+nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (two hours or so)
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m property
 
 bench: $(STAMP) ## Print the benchmarks
