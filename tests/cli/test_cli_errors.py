@@ -123,6 +123,7 @@ BAD_EVENTS: list[tuple[str, bytes, str]] = [
     ("b.csv", b'x\n1\n"[[[\n', "b.csv:3: not CSV: unexpected end of data"),
     ("b.csv", b'x,y\n"a\nb",1\n"c",99999999999999999999.5\n,\n', "b.csv:5: row 2: there is no attribute"),
     ("b.csv", b"x\n1\n99999999999999999999\n", "b.csv:3: row 1: .x.: .*64-bit"),
+    ("b.csv", b"x\n1.5\n1e999\n", "b.csv:3: row 1: 'x': '1e999' cannot be read as a number"),
     ("b.jsonl", b"\xef\xbb\xbf[1]\n", "b.jsonl:1: an event is a JSON object, not an array"),
     ("b.parquet", b"PAR1", "b.parquet: not Parquet"),
 ]

@@ -147,11 +147,16 @@ def _typed_columns(table: "pa.Table", families: dict[str, Family]) -> "tuple[pa.
                 left[name] = family
                 continue
             try:
-                plain = pc.replace_substring_regex(column, r"^\+", "")
-                table = table.set_column(at, name, plain.cast(kind))
-                continue
+                numbers = pc.replace_substring_regex(column, r"^\+", "").cast(kind)
             except pa.ArrowInvalid:
-                pass
+                left[name] = family
+                continue
+            if kind == pa.float64() and pc.any(pc.is_inf(numbers)).as_py():
+                # 1e999 is no double; reading it by itself says so, with its place.
+                left[name] = family
+                continue
+            table = table.set_column(at, name, numbers)
+            continue
         if family is not Family.STRING:
             left[name] = family
     return table, left

@@ -58,12 +58,21 @@ def opened(path: str) -> Iterator[IO[bytes]]:
     if path == "-":
         yield sys.stdin.buffer
         return
-    try:
-        file = Path(path).open("rb")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    with file:
+    with _open(path, "rb", path) as file:
         yield file
+
+
+def _open(path: str, mode: str, what: str) -> IO[bytes]:
+    """Open a file, or raise InputError that begins with `what` could not be opened."""
+    try:
+        return Path(path).open(mode)
+    except OSError as error:
+        raise InputError(f"{what}: {why(error)}") from None
+
+
+def why(error: OSError) -> str:
+    """What the system says of an error, as the end of a sentence."""
+    return (error.strerror or str(error)).lower()
 
 
 def size_of(path: str) -> int | None:
@@ -108,7 +117,7 @@ def _line(file: IO[bytes], path: str) -> bytes:
     try:
         return file.readline(_LINE_LENGTH_MAX + 1)
     except OSError as error:
-        raise PlacedError(f"{display(path)}: {(error.strerror or str(error)).lower()}") from None
+        raise PlacedError(f"{display(path)}: {why(error)}") from None
 
 
 def lines(path: str, advance: Advance) -> Iterator[tuple[str, bytes]]:
@@ -171,7 +180,7 @@ def whole_output(path: str | None, *, line_buffered: bool = False) -> Iterator[C
             dir=target.parent, prefix=".penstock-", suffix=".part", delete=False
         )
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise InputError(f"{path}: cannot be written: {why(error)}") from None
     try:
         with beside:
             yield beside.write
@@ -209,11 +218,7 @@ def _stream(path: str | None) -> Iterator[IO[bytes]]:
     if path is None or path in ("-", "/dev/stdout"):
         yield sys.stdout.buffer
         return
-    try:
-        stream = Path(path).open("ab")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
-    with stream:
+    with _open(path, "ab", f"{path}: cannot be written") as stream:
         yield stream
 
 

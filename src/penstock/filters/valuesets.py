@@ -10,7 +10,6 @@ here is exact. With patterns (suffix, substring, LIKE) the relations are sound: 
 falsely, `overlaps` never false falsely, but a cover or an emptiness may go unnoticed.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable
 from enum import IntEnum
 from os.path import commonprefix
@@ -77,7 +76,7 @@ class ValueSet(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         if kind is Presence.ABSENT:
             return bool(self.cuts)
         point = value.nanoseconds if kind is Family.TIME else value  # type: ignore[union-attr]
-        if not bisect_right(self.cuts, point) & 1 or value != value:
+        if not cuts.contains(self.cuts, point) or value != value:
             return False
         return not (self.required or self.forbidden) or (
             all(patterns.matches(pattern, value) for pattern in self.required)  # type: ignore[arg-type]

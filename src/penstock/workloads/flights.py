@@ -19,9 +19,6 @@ from penstock.errors import MissingExtraError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FLIGHTS = 336_776
-"""Rows of the data."""
-
 
 class Subscription(msgspec.Struct, frozen=True):
     """One of the sample subscriptions, its filter as SQL text."""
