@@ -132,3 +132,7 @@ def _placed(what: str, text: str, position: int | None) -> str:
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class UnknownSubscriptionError(PenstockError, LookupError):
+    """Nothing is subscribed under an id, or not the filter that was to be removed."""

@@ -17,8 +17,8 @@ from penstock.model.values import Family, Time, Value, to_value
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NANOSECONDS_OF_UNIT: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-_HINT: Final = "unsupported='skip' leaves it out"
+NANOSECONDS_OF_UNIT: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+SKIP_HINT: Final = "unsupported='skip' leaves it out"
 
 
 def events_from_arrow(
@@ -43,7 +43,7 @@ def events_from_arrow(
             elif skip:
                 yield None
             else:
-                raise EventError(f"there is no attribute at all ({_HINT})").in_row(row)
+                raise EventError(f"there is no attribute at all ({SKIP_HINT})").in_row(row)
             row += 1
 
 
@@ -70,7 +70,7 @@ def _columns(
         elif not skip and array.null_count < len(array):
             raise UnsupportedValueError(
                 f"the column {name!r:.80} of type {array.type} has no family "
-                f"(bool, number, string or time); {_HINT}"
+                f"(bool, number, string or time); {SKIP_HINT}"
             )
     names = [name for name, _values_of in found]
     if len(names) > ATTRIBUTES_MAX:
@@ -94,6 +94,13 @@ def family_of_arrow(kind: "pa.DataType") -> Family | None:
         Family.TIME: (pa.types.is_timestamp, pa.types.is_date),
     }
     return next((family for family, ways in tests.items() if any(way(kind) for way in ways)), None)
+
+
+def column_values(array: "pa.Array") -> list[Any]:
+    """The values of an array as the model has them; of one without a family, as Python has them."""
+    if family_of_arrow(array.type) is None:
+        return array.to_pylist()  # type: ignore[no-any-return]
+    return _values(array, "value", False, 0)
 
 
 def _values(array: "pa.Array", name: str, skip: bool, row: int) -> list[Value | None]:
@@ -127,7 +134,7 @@ def _checked(
             if isinstance(error, LimitError):
                 raise error.in_row(row + at, name) from None
             if not skip:
-                raise UnsupportedValueError(f"{error} ({_HINT})").in_row(row + at, name) from None
+                raise UnsupportedValueError(f"{error} ({SKIP_HINT})").in_row(row + at, name) from None
             converted.append(None)
     return converted
 
@@ -145,7 +152,7 @@ def _ticks(array: "pa.Array") -> tuple[list[int | None], Callable[[int], Time]]:
 
     kind = array.type
     if pa.types.is_timestamp(kind):
-        scale, ticks = _NANOSECONDS_OF_UNIT[kind.unit], array.cast(pa.int64())
+        scale, ticks = NANOSECONDS_OF_UNIT[kind.unit], array.cast(pa.int64())
     elif pa.types.is_date32(kind):
         scale, ticks = 86_400 * 1_000_000_000, array.cast(pa.int32())
     else:

@@ -1,0 +1,170 @@
+"""Filters in bulk: an Arrow table with a row for each constraint, as columns.
+
+Tables hold far fewer different constraints (operator and value) than rows. Each different one is brought
+into the algebra once; the rest is arrays.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import FilterError, InputError, PenstockError
+from penstock.filters.constraint import OPPOSITES, Constraint
+from penstock.filters.filter import Filter
+from penstock.matching.columns import Columns, ColumnsBuilder, offsets_of
+from penstock.model.arrow import column_values
+from penstock.model.names import check_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VALUE_COLUMNS: Final = ("number", "string", "bool", "time")
+"""The columns that hold values, of any type of their family, or lists of it; each may be missing."""
+
+
+def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns, "pa.Array"]:
+    """The filters of a table, and the id of each, in the order of the rows.
+
+    Columns: `id`; `filter`, if given, tells apart the filters of one id; `attribute`; `op`; and the value in
+    one of VALUE_COLUMNS, the others being null. Rows of one filter follow one another.
+    """
+    table = table.combine_chunks()
+    for needed in ("id", "attribute", "op"):
+        if needed not in table.column_names:
+            raise InputError(
+                f"a table of constraints has the columns id, attribute and op; {needed} is missing"
+            )
+        if table[needed].null_count:
+            raise InputError(f"the column {needed} of a table of constraints has nulls")
+    rows = table.num_rows
+    if rows == 0:
+        return ColumnsBuilder(names).build(), table["id"].combine_chunks()
+    id_code, _ = _encoded(table["id"])
+    fresh = np.ones(rows, np.bool_)
+    fresh[1:] = id_code[1:] != id_code[:-1]
+    if "filter" in table.column_names:
+        filter_code, _ = _encoded(table["filter"])
+        fresh[1:] |= filter_code[1:] != filter_code[:-1]
+    begins = np.flatnonzero(fresh)
+    attribute_code, attributes = _encoded(table["attribute"])
+    numbers = np.array([names.setdefault(check_name(name), len(names)) for name in attributes], np.int32)
+    of_row, templates = _templates(table)
+    expanded = _expand(templates, of_row)
+    made = expanded._replace(
+        names=list(names),
+        ids=np.zeros(len(begins), np.int32),
+        offsets=np.append(begins, rows).astype(np.int64),
+        attribute=numbers[attribute_code],
+    )
+    return made, table["id"].combine_chunks().take(_indices(begins))
+
+
+def _indices(values: NDArray[np.int64]) -> "pa.Array":
+    import pyarrow as pa
+
+    return pa.array(values)
+
+
+def _encoded(column: "pa.ChunkedArray") -> tuple[NDArray[np.int64], list[Any]]:
+    """A column as numbers of its different values; null is -1."""
+    import pyarrow as pa
+
+    array = _one_array(column)
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, column_values(array.dictionary)
+
+
+def _encoded_lists(column: "pa.ChunkedArray") -> tuple[NDArray[np.int64], list[Any]]:
+    """A column of lists as numbers of its different lists, which become tuples; null is -1."""
+    array = _one_array(column)
+    offsets = array.offsets.to_numpy(zero_copy_only=False)
+    inner = column_values(array.values)
+    known: dict[tuple[Any, ...], int] = {}
+    codes = np.full(len(array), -1, np.int64)
+    for row in np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist():
+        codes[row] = known.setdefault(tuple(inner[offsets[row] : offsets[row + 1]]), len(known))
+    return codes, list(known)
+
+
+def _one_array(column: "pa.ChunkedArray") -> "pa.Array":
+    import pyarrow as pa
+
+    array = column.combine_chunks()
+    return array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+
+
+def _templates(table: "pa.Table") -> tuple[NDArray[np.int64], Columns]:
+    """For each row the number of its template; and the templates, each a filter of one constraint."""
+    import pyarrow as pa
+
+    rows = table.num_rows
+    op_code, ops = _encoded(table["op"])
+    family = np.full(rows, -1, np.int64)
+    value_code = np.zeros(rows, np.int64)
+    values: list[Sequence[Any]] = []
+    for name in VALUE_COLUMNS:
+        if name not in table.column_names:
+            values.append(())
+            continue
+        column = table[name]
+        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+            codes, different = _encoded_lists(column)
+        else:
+            codes, different = _encoded(column)
+        here = codes >= 0
+        if (here & (family >= 0)).any():
+            row = int(np.flatnonzero(here & (family >= 0))[0])
+            raise InputError("a row of a table of constraints has two values").in_row(row)
+        family[here] = len(values)
+        value_code[here] = codes[here]
+        values.append(different)
+    widest = max(1, *(len(different) for different in values))
+    key = (op_code * (len(VALUE_COLUMNS) + 1) + family + 1) * widest + value_code
+    _, first_row, of_row = np.unique(key, return_index=True, return_inverse=True)
+    builder = ColumnsBuilder({})
+    for row in first_row.tolist():
+        value = None if family[row] < 0 else values[int(family[row])][int(value_code[row])]
+        try:
+            builder.add(0, _template(ops[int(op_code[row])], value))
+        except PenstockError as error:
+            raise error.in_row(row) from None
+    return of_row.astype(np.int64), builder.build()
+
+
+def _template(op: object, value: Any) -> Filter:
+    if op not in OPPOSITES:
+        raise FilterError(f"{op!r:.40} is no operator (there are: {', '.join(sorted(OPPOSITES))})")
+    if isinstance(value, tuple) and op not in ("in", "not in", "between", "not between"):
+        if len(value) != 1:
+            raise FilterError(f"{op} takes one value, not a list of {len(value):,}")
+        value = value[0]
+    if value is None:
+        return Filter((Constraint("x", op),))
+    return Filter((Constraint("x", op, value),))
+
+
+def _expand(templates: Columns, of_row: NDArray[np.int64]) -> Columns:
+    """A condition for each row, like its template's, which has exactly one."""
+    cut_at, cut_offsets = _ranges(templates.cut_offsets, of_row)
+    pattern_at, pattern_offsets = _ranges(templates.pattern_offsets, of_row)
+    return templates._replace(
+        kind=templates.kind[of_row],
+        cut_offsets=cut_offsets,
+        cut_high=templates.cut_high[cut_at],
+        cut_low=templates.cut_low[cut_at],
+        pattern_offsets=pattern_offsets,
+        pattern=templates.pattern[pattern_at],
+    )
+
+
+def _ranges(
+    offsets: NDArray[np.int64], which: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The positions of runs laid end to end, and where each run starts then."""
+    counts = np.diff(offsets)[which]
+    made = offsets_of(counts)
+    return np.arange(made[-1]) - np.repeat(made[:-1] - offsets[:-1][which], counts), made

@@ -1,0 +1,273 @@
+"""Filters as flat arrays: what a table is compiled from, and what it can be turned back into.
+
+Nothing here depends on other filters: points are written so that their order can be told, strings as
+numbers of literals. `Columns` of several tables can be laid end to end (`concatenate`).
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.filters.filter import Filter
+from penstock.model.values import Family
+
+PATTERN_ONLY: Final = 7
+"""A condition that is about patterns and nothing else, beside the kinds of Family and Presence."""
+
+NEVER: Final = 8
+"""The only condition of a filter that no event can match."""
+
+_BOOL, _NUMBER, _TIME, _STRING = (int(family) for family in Family)
+
+
+class Columns(NamedTuple):
+    """Conjunctions of conditions. A condition is a value set of one attribute: cuts and patterns."""
+
+    names: Sequence[str]
+    """The attributes' names, by number."""
+    literals: Sequence[bytes]
+    """The strings of cuts, in UTF-8, by number."""
+    patterns: Sequence[str]
+    """The patterns, as `penstock.filters.patterns` keeps them, by number."""
+    ids: NDArray[np.int32]
+    """For each filter, the number of its id."""
+    offsets: NDArray[np.int64]
+    """Where the conditions of each filter start."""
+    attribute: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    """For each condition: a Family, a Presence, PATTERN_ONLY or NEVER."""
+    cut_offsets: NDArray[np.int64]
+    """Where the cuts of each condition start."""
+    cut_high: NDArray[np.int64]
+    """Numbers: the key of the greatest double not above; times: nanoseconds; bools: 0 or 1; strings: the
+    number of a literal."""
+    cut_low: NDArray[np.int16]
+    """Numbers: what is left over; strings: 1 where the cut is just after the literal."""
+    pattern_offsets: NDArray[np.int64]
+    """Where the patterns of each condition start."""
+    pattern: NDArray[np.int32]
+    """The number of a required pattern; of a forbidden one, its complement (-1 - number)."""
+
+    @property
+    def filters(self) -> int:
+        """How many filters there are."""
+        return len(self.ids)
+
+
+def number_keys(values: Sequence[float]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+    """Numbers in canonical form (int or float) as keys that order exactly."""
+    from penstock.matching.kernels.search import keys_of_integers
+
+    high = np.empty(len(values), np.int64)
+    low = np.zeros(len(values), np.int16)
+    whole = np.fromiter((type(value) is int for value in values), np.bool_, len(values))
+    if not whole.all():
+        doubles = np.array([value for value in values if type(value) is float], np.float64) + 0.0
+        high[~whole] = double_keys(doubles)
+    if whole.any():
+        integers = np.array([value for value in values if type(value) is int], np.int64)
+        int_high, int_low = np.empty(len(integers), np.int64), np.empty(len(integers), np.int64)
+        keys_of_integers(integers, int_high, int_low)
+        high[whole], low[whole] = int_high, int_low
+    return high, low
+
+
+def double_keys(doubles: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Doubles, none of them NaN, as integers that order the same way."""
+    bits = (doubles + 0.0).view(np.int64)
+    return np.where(bits >= 0, bits, bits ^ np.int64(0x7FFFFFFFFFFFFFFF))
+
+
+class ColumnsBuilder:
+    """Collects filters one by one; `build` turns them into arrays all at once."""
+
+    def __init__(self, names: dict[str, int]) -> None:
+        self.names = names
+        """Numbers of attributes; new names get the next number."""
+        self.ids: list[int] = []
+        self.removed: set[int] = set()
+        """Filters, by their place, that are not to be built."""
+        self._conditions: list[int] = []
+        self._attribute: list[int] = []
+        self._kind: list[int] = []
+        self._cuts: list[int] = []
+        self._points: dict[int, list[object]] = {_BOOL: [], _NUMBER: [], _TIME: [], _STRING: []}
+        self._required: list[tuple[str, ...]] = []
+        self._forbidden: list[tuple[str, ...]] = []
+        self._patterned: list[int] = []
+
+    def add(self, number: int, given: Filter) -> None:
+        """Add a filter under the number of an id."""
+        self.ids.append(number)
+        if not given.satisfiable:
+            self._conditions.append(1)
+            self._attribute.append(0)
+            self._kind.append(NEVER)
+            self._cuts.append(0)
+            return
+        self._conditions.append(len(given.conditions))
+        names, points = self.names, self._points
+        for name, states in given.conditions.items():
+            number_of_name = names.get(name)
+            if number_of_name is None:
+                number_of_name = names[name] = len(names)
+            self._attribute.append(number_of_name)
+            kind = int(states.kind)
+            if states.required or states.forbidden:
+                self._patterned.append(len(self._kind))
+                self._required.append(states.required)
+                self._forbidden.append(states.forbidden)
+            self._kind.append(kind)
+            pool = points.get(kind)
+            if pool is None:
+                self._cuts.append(0)
+            else:
+                self._cuts.append(len(states.cuts))
+                pool.extend(states.cuts)
+
+    def extend(self, other: "ColumnsBuilder", ids: list[int]) -> None:
+        """Add all filters of another builder, none of them removed, under other ids."""
+        renamed = [self.names.setdefault(name, len(self.names)) for name in other.names] or [0]
+        first = len(self._kind)
+        self.ids += ids
+        self._conditions += other._conditions
+        self._attribute += [renamed[number] for number in other._attribute]
+        self._kind += other._kind
+        self._cuts += other._cuts
+        for kind, pool in other._points.items():
+            self._points[kind] += pool
+        self._required += other._required
+        self._forbidden += other._forbidden
+        self._patterned += [first + at for at in other._patterned]
+
+    def __len__(self) -> int:
+        return len(self.ids) - len(self.removed)
+
+    def build(self) -> Columns:
+        """All filters that were added and not removed."""
+        kind = np.array(self._kind, np.uint8)
+        cuts = np.array(self._cuts, np.int64)
+        of_cut = np.repeat(kind, cuts)
+        high = np.empty(len(of_cut), np.int64)
+        low = np.zeros(len(of_cut), np.int16)
+        high[of_cut == _BOOL] = np.array(self._points[_BOOL], np.int64)
+        high[of_cut == _TIME] = np.array(self._points[_TIME], np.int64)
+        numbers = of_cut == _NUMBER
+        high[numbers], low[numbers] = number_keys(self._points[_NUMBER])  # type: ignore[arg-type]
+        literals, string_high, string_low = string_cuts(self._points[_STRING])  # type: ignore[arg-type]
+        strings = of_cut == _STRING
+        high[strings], low[strings] = string_high, string_low
+        patterns: dict[str, int] = {}
+        counts = np.zeros(len(kind), np.int64)
+        references: list[int] = []
+        for at, required, forbidden in zip(self._patterned, self._required, self._forbidden, strict=True):
+            counts[at] = len(required) + len(forbidden)
+            references += [patterns.setdefault(p, len(patterns)) for p in required]
+            references += [~patterns.setdefault(p, len(patterns)) for p in forbidden]
+        made = Columns(
+            names=list(self.names),
+            literals=literals,
+            patterns=list(patterns),
+            ids=np.array(self.ids, np.int32),
+            offsets=offsets_of(np.array(self._conditions, np.int64)),
+            attribute=np.array(self._attribute, np.int32),
+            kind=kind,
+            cut_offsets=offsets_of(cuts),
+            cut_high=high,
+            cut_low=low,
+            pattern_offsets=offsets_of(counts),
+            pattern=np.array(references, np.int32),
+        )
+        if not self.removed:
+            return made
+        keep = np.ones(len(self.ids), np.bool_)
+        keep[list(self.removed)] = False
+        return select(made, keep)
+
+
+def string_cuts(cuts: Sequence[str]) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int16]]:
+    """Strings as numbers of literals; what ends in NUL is said as "just after" what comes before it."""
+    numbers: dict[str, int] = {}
+    high = np.empty(len(cuts), np.int64)
+    low = np.zeros(len(cuts), np.int16)
+    for at, cut in enumerate(cuts):
+        if cut.endswith("\0"):
+            cut = cut[:-1]
+            low[at] = 1
+        high[at] = numbers.setdefault(cut, len(numbers))
+    return [literal.encode() for literal in numbers], high, low
+
+
+def offsets_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where runs of the given lengths start, and where the last one ends."""
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
+
+
+def select(columns: Columns, keep: NDArray[np.bool_]) -> Columns:
+    """The filters that are to be kept; names, literals and patterns stay as they are."""
+    if keep.all():
+        return columns
+    conditions = np.diff(columns.offsets)
+    of_condition = np.repeat(keep, conditions)
+    cuts, patterns = np.diff(columns.cut_offsets), np.diff(columns.pattern_offsets)
+    of_cut, of_pattern = np.repeat(of_condition, cuts), np.repeat(of_condition, patterns)
+    return columns._replace(
+        ids=columns.ids[keep],
+        offsets=offsets_of(conditions[keep]),
+        attribute=columns.attribute[of_condition],
+        kind=columns.kind[of_condition],
+        cut_offsets=offsets_of(cuts[of_condition]),
+        cut_high=columns.cut_high[of_cut],
+        cut_low=columns.cut_low[of_cut],
+        pattern_offsets=offsets_of(patterns[of_condition]),
+        pattern=columns.pattern[of_pattern],
+    )
+
+
+def concatenate(parts: Sequence[Columns], names: Sequence[str]) -> Columns:
+    """Several columns, whose attributes are numbered alike, as one; literals and patterns are unified."""
+    if len(parts) == 1:
+        return parts[0]._replace(names=names)
+    literals: dict[bytes, int] = {}
+    patterns: dict[str, int] = {}
+    highs, references = [], []
+    for part in parts:
+        literal_of = np.fromiter(
+            (literals.setdefault(literal, len(literals)) for literal in part.literals),
+            np.int64,
+            len(part.literals),
+        )
+        pattern_of = np.fromiter(
+            (patterns.setdefault(pattern, len(patterns)) for pattern in part.patterns),
+            np.int32,
+            len(part.patterns),
+        )
+        high = part.cut_high.copy()
+        strings = np.repeat(part.kind == _STRING, np.diff(part.cut_offsets))
+        high[strings] = literal_of[high[strings]]
+        highs.append(high)
+        forbidden = part.pattern < 0
+        plain = pattern_of[np.where(forbidden, ~part.pattern, part.pattern)]
+        references.append(np.where(forbidden, ~plain, plain).astype(np.int32))
+    return Columns(
+        names=names,
+        literals=list(literals),
+        patterns=list(patterns),
+        ids=np.concatenate([part.ids for part in parts]),
+        offsets=_joined([part.offsets for part in parts]),
+        attribute=np.concatenate([part.attribute for part in parts]),
+        kind=np.concatenate([part.kind for part in parts]),
+        cut_offsets=_joined([part.cut_offsets for part in parts]),
+        cut_high=np.concatenate(highs),
+        cut_low=np.concatenate([part.cut_low for part in parts]),
+        pattern_offsets=_joined([part.pattern_offsets for part in parts]),
+        pattern=np.concatenate(references),
+    )
+
+
+def _joined(offsets: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return offsets_of(np.concatenate([np.diff(part) for part in offsets]))

@@ -1,0 +1,101 @@
+"""Turning events into batches: from Python objects, and from Arrow tables without looking at rows."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+
+from penstock.errors import EventError, LimitError, UnsupportedValueError
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, NO_EVENT, STRING, TIME, Batch
+from penstock.model.events import Event, Unsupported, as_event, is_skip
+from penstock.model.values import Time, Value
+
+_STATES: Final[dict[type, int]] = {bool: FALSE, int: INTEGER, float: DOUBLE, Time: TIME, str: STRING}
+
+
+class BatchBuilder:
+    """Collects events one by one."""
+
+    def __init__(self, names: Mapping[str, int]) -> None:
+        self._names = names
+        self._count: list[int] = []
+        self._attribute: list[int] = []
+        self._state: list[int] = []
+        self._integers: list[int] = []
+        self._doubles: list[float] = []
+        self._double_at: list[int] = []
+        self._length: list[int] = []
+        self._texts: list[bytes] = []
+        self._text_end = 0
+
+    def add(self, attributes: Mapping[str, Value]) -> None:
+        """Add an event's attributes, known to be flat and valid; those that no filter names are left out."""
+        names = self._names
+        before = len(self._attribute)
+        for name, value in attributes.items():
+            number = names.get(name)
+            if number is None:
+                continue
+            self._attribute.append(number)
+            state = _STATES[type(value)]
+            bits = length = 0
+            if state == STRING:
+                text = value.encode()  # type: ignore[union-attr]
+                self._texts.append(text)
+                bits, length = self._text_end, len(text)
+                self._text_end += length
+            elif state == DOUBLE:
+                if value != value:
+                    state = NAN
+                else:
+                    self._double_at.append(len(self._integers))
+                    self._doubles.append(value)  # type: ignore[arg-type]
+            elif state == FALSE:
+                state = FALSE + bool(value)
+            else:
+                bits = value if state == INTEGER else value.nanoseconds  # type: ignore[assignment,union-attr]
+            self._state.append(state)
+            self._integers.append(bits)
+            self._length.append(length)
+        self._count.append(len(self._attribute) - before)
+
+    def add_nothing(self) -> None:
+        """Add a row that is no event."""
+        self._count.append(NO_EVENT)
+
+    def build(self) -> Batch:
+        """All events that were added."""
+        bits = np.array(self._integers, np.int64)
+        bits[self._double_at] = np.array(self._doubles, np.float64).view(np.int64)
+        count = np.array(self._count, np.int32)
+        start = np.zeros(len(count), np.int64)
+        np.cumsum(np.maximum(count[:-1], 0), out=start[1:])
+        return Batch(
+            start=start,
+            count=count,
+            entries=np.arange(len(bits), dtype=np.int32),
+            value_attribute=np.array(self._attribute, np.int32),
+            value_state=np.array(self._state, np.uint8),
+            value_bits=bits,
+            value_length=np.array(self._length, np.int32),
+            arena=np.frombuffer(b"".join(self._texts), np.uint8).copy(),
+        )
+
+
+def batch_of_events(
+    events: Iterable[Event | Mapping[str, object] | None],
+    names: Mapping[str, int],
+    unsupported: Unsupported = "refuse",
+) -> Batch:
+    """Events, or mappings that they can be made of, as a batch. None stands for a row that is no event."""
+    builder = BatchBuilder(names)
+    is_skip(unsupported)
+    for row, event in enumerate(events):
+        if event is None:
+            builder.add_nothing()
+            continue
+        try:
+            builder.add(as_event(event, unsupported).attributes)
+        except (EventError, LimitError, UnsupportedValueError) as error:
+            raise error.in_row(row) from None
+    return builder.build()

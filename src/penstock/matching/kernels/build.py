@@ -1,0 +1,625 @@
+"""Kernels that compile filters: from cuts to codes, from conditions to words, from filters to places."""
+
+import numpy as np
+
+from penstock.matching.kernels.jit import kernel, outlined
+from penstock.matching.kernels.match import (
+    CODE_BITS,
+    DOWN,
+    LEVEL,
+    NOT_PATTERN,
+    PATTERN,
+    RANGE,
+    SET,
+    SLOT_BITS,
+    TRUE_WORD,
+    UP,
+    Filters,
+)
+from penstock.matching.kernels.resolve import NUMBERS, Cells, strings_start, times_start
+from penstock.matching.kernels.search import Array, count_below
+
+# Kinds of condition, as in `columns`.
+_ABSENT, _BOOL, _NUMBER, _TIME, _STRING, _NAN, _EXISTS, _PATTERN_ONLY = range(8)
+
+# Kinds of place that a filter can be given.
+NOWHERE, ALWAYS, ABSENT, LISTED, PATTERNED, PLANED = range(6)
+
+POINTS_MAX = 1 << 17
+"""A list of more values than this is found by the range that it lies in."""
+
+_KIND = np.uint64(62)
+_SLOT = np.uint64(2 * CODE_BITS)
+_SLOT_MASK = np.uint64((1 << SLOT_BITS) - 1)
+_CODE = np.uint64(CODE_BITS)
+_CODE_MASK = np.uint64((1 << CODE_BITS) - 1)
+_REST = np.uint64((1 << 62) - 1)
+
+
+@kernel
+def unique_in_groups(keys: Array, starts: Array, offsets: Array) -> int:
+    """Sort the keys of each group and keep each once, at the front of `keys`; returns how many are left."""
+    n = 0
+    for g in range(len(starts) - 1):
+        group = np.sort(keys[starts[g] : starts[g + 1]])
+        offsets[g] = n
+        for i in range(len(group)):
+            if i == 0 or group[i] != group[i - 1]:
+                keys[n] = group[i]
+                n += 1
+    offsets[len(starts) - 1] = n
+    return n
+
+
+@kernel
+def group_by(groups: Array, keys: Array, starts: Array, grouped: Array) -> None:
+    """Bring keys together by their group (negative: leave out); `starts` has a place more than groups."""
+    starts[:] = 0
+    for i in range(len(groups)):
+        if groups[i] >= 0:
+            starts[groups[i] + 1] += 1
+    for g in range(len(starts) - 1):
+        starts[g + 1] += starts[g]
+    at = starts[:-1].copy()
+    for i in range(len(groups)):
+        g = groups[i]
+        if g >= 0:
+            grouped[at[g]] = keys[i]
+            at[g] += 1
+
+
+@outlined
+def _find_number(cells: Cells, slot: int, high: int, low: int) -> int:
+    first = cells.number_offsets[slot]
+    at = first + count_below(cells.number_high, first, cells.number_offsets[slot + 1], high)
+    if len(cells.number_low) > 0:
+        while cells.number_low[at] != low:
+            at += 1
+    return at - first
+
+
+@outlined
+def slot_end(cells: Cells, slot: int) -> int:
+    """One more than the last code of a slot."""
+    return (
+        strings_start(cells.number_offsets, cells.time_offsets, slot)
+        + 1
+        + cells.string_offsets[slot + 1]
+        - cells.string_offsets[slot]
+    )
+
+
+@kernel
+def slot_ends(cells: Cells, slots: int) -> Array:
+    """For each slot the codes at which its families start and end: times, strings, end."""
+    ends = np.empty((slots, 3), np.int64)
+    for s in range(slots):
+        ends[s, 0] = times_start(cells.number_offsets, s)
+        ends[s, 1] = strings_start(cells.number_offsets, cells.time_offsets, s)
+        ends[s, 2] = slot_end(cells, s)
+    return ends
+
+
+@kernel
+def codes_of_cuts(
+    slot: Array,
+    kind: Array,
+    cut_offsets: Array,
+    cut_high: Array,
+    cut_low: Array,
+    rank: Array,
+    cells: Cells,
+    code_offsets: Array,
+    codes: Array,
+) -> None:
+    """The codes at which each condition toggles; always an even number of them.
+
+    `rank` gives the rank of each literal. `codes` has room for all cuts and two more for each condition.
+    """
+    n = 0
+    for c in range(len(kind)):
+        code_offsets[c] = n
+        s = slot[c]
+        k = kind[c]
+        if k == _ABSENT:
+            codes[n] = 0
+            codes[n + 1] = 1
+            n += 2
+        elif k == _NAN:
+            codes[n] = 1
+            codes[n + 1] = 2
+            n += 2
+        elif k == _EXISTS:
+            codes[n] = 1
+            codes[n + 1] = slot_end(cells, s)
+            n += 2
+        elif k <= _STRING:
+            end = 0
+            for i in range(cut_offsets[c], cut_offsets[c + 1]):
+                high = cut_high[i]
+                if k == _BOOL:
+                    codes[n] = 2 + high
+                elif k == _NUMBER:
+                    codes[n] = NUMBERS + 1 + _find_number(cells, s, high, cut_low[i])
+                elif k == _TIME:
+                    first = cells.time_offsets[s]
+                    at = count_below(cells.time_key, first, cells.time_offsets[s + 1], high)
+                    codes[n] = times_start(cells.number_offsets, s) + 1 + at
+                else:
+                    first = cells.string_offsets[s]
+                    key = 2 * rank[high] + cut_low[i]
+                    at = count_below(cells.string_key, first, cells.string_offsets[s + 1], key)
+                    codes[n] = strings_start(cells.number_offsets, cells.time_offsets, s) + 1 + at
+                n += 1
+            if (cut_offsets[c + 1] - cut_offsets[c]) & 1:
+                if k == _BOOL:
+                    end = NUMBERS
+                elif k == _NUMBER:
+                    end = times_start(cells.number_offsets, s)
+                elif k == _TIME:
+                    end = strings_start(cells.number_offsets, cells.time_offsets, s)
+                else:
+                    end = slot_end(cells, s)
+                codes[n] = end
+                n += 1
+    code_offsets[len(kind)] = n
+
+
+@kernel
+def make_words(
+    offsets: Array,
+    slot: Array,
+    kind: Array,
+    code_offsets: Array,
+    codes: Array,
+    pattern_offsets: Array,
+    pattern: Array,
+    pattern_number: Array,
+    cells: Cells,
+    word_offsets: Array,
+    words: Array,
+    set_slot: Array,
+    set_offsets: Array,
+    set_codes: Array,
+) -> tuple[int, int, int]:
+    """The words of each filter; returns how many words, sets and codes of sets there are.
+
+    The arrays have room for a word for each condition and each pattern, and for all codes.
+    `pattern_number` says for each entry of `pattern` its number in the table.
+    """
+    n = 0
+    sets = 0
+    set_end = 0
+    for f in range(len(offsets) - 1):
+        word_offsets[f] = n
+        for c in range(offsets[f], offsets[f + 1]):
+            k = kind[c]
+            s = slot[c]
+            required = False
+            for p in range(pattern_offsets[c], pattern_offsets[c + 1]):
+                required |= pattern[p] >= 0
+            first = code_offsets[c]
+            last = code_offsets[c + 1]
+            whole = (
+                required
+                and last - first == 2
+                and k == _STRING
+                and codes[first] == strings_start(cells.number_offsets, cells.time_offsets, s) + 1
+                and codes[last - 1] == slot_end(cells, s)
+            )
+            # A required pattern says that there is a string; a set of all strings adds nothing to it,
+            # where the first cut is the empty string (then no string lies below it).
+            if whole:
+                key = cells.string_key[cells.string_offsets[s]]
+                whole = key == 0 and cells.literal_offsets[1] == 0
+            if k <= _EXISTS and not whole:
+                if last - first == 2 and s < (1 << SLOT_BITS) and codes[last - 1] < (1 << CODE_BITS):
+                    words[n] = (
+                        (np.uint64(s) << _SLOT)
+                        | (np.uint64(codes[first]) << _CODE)
+                        | np.uint64(codes[last - 1])
+                    )
+                else:
+                    words[n] = (np.uint64(SET) << _KIND) | np.uint64(sets)
+                    set_slot[sets] = s
+                    set_offsets[sets] = set_end
+                    for i in range(first, last):
+                        set_codes[set_end] = codes[i]
+                        set_end += 1
+                    sets += 1
+                n += 1
+            for p in range(pattern_offsets[c], pattern_offsets[c + 1]):
+                sign = np.uint64(PATTERN) if pattern[p] >= 0 else np.uint64(NOT_PATTERN)
+                words[n] = (sign << _KIND) | np.uint64(pattern_number[p])
+                n += 1
+    word_offsets[len(offsets) - 1] = n
+    set_offsets[sets] = set_end
+    return n, sets, set_end
+
+
+@kernel
+def chances(filters: Filters, cumulative: Array, cell_base: Array, pattern_chance: Array) -> Array:
+    """For each word the share of events for which it is expected to hold.
+
+    `cumulative` holds for each slot, from its `cell_base` on, the share of events below each code.
+    """
+    found = np.empty(len(filters.words), np.float32)
+    for w in range(len(filters.words)):
+        word = filters.words[w]
+        kind = word >> _KIND
+        if kind == RANGE:
+            base = cell_base[np.int64((word >> _SLOT) & _SLOT_MASK)]
+            low = np.int64((word >> _CODE) & _CODE_MASK)
+            high = np.int64(word & _CODE_MASK)
+            found[w] = cumulative[base + high] - cumulative[base + low]
+        elif kind == SET:
+            at = np.int64(word & _REST)
+            base = cell_base[filters.set_slot[at]]
+            total = 0.0
+            for i in range(filters.set_offsets[at], filters.set_offsets[at + 1], 2):
+                total += cumulative[base + filters.set_codes[i + 1]] - cumulative[base + filters.set_codes[i]]
+            found[w] = total
+        else:
+            p = pattern_chance[np.int64(word & _REST)]
+            found[w] = p if kind == PATTERN else np.float32(1.0) - p
+    return found
+
+
+@outlined
+def word_slot(filters: Filters, word: int) -> int:
+    """The slot of a range or set."""
+    if word >> _KIND == RANGE:
+        return np.int64((word >> _SLOT) & _SLOT_MASK)
+    return filters.set_slot[np.int64(word & _REST)]  # type: ignore[no-any-return]
+
+
+@outlined
+def word_low(filters: Filters, word: int) -> int:
+    """The first code of a range or set."""
+    if word >> _KIND == RANGE:
+        return np.int64((word >> _CODE) & _CODE_MASK)
+    return filters.set_codes[filters.set_offsets[np.int64(word & _REST)]]  # type: ignore[no-any-return]
+
+
+@outlined
+def word_high(filters: Filters, word: int) -> int:
+    """One more than the last code of a range or set."""
+    if word >> _KIND == RANGE:
+        return np.int64(word & _CODE_MASK)
+    return filters.set_codes[filters.set_offsets[np.int64(word & _REST) + 1] - 1]  # type: ignore[no-any-return]
+
+
+@outlined
+def _is_points(filters: Filters, word: int) -> bool:
+    """Whether a set is a list of single cells, or of few intervals that are nearly so."""
+    at = np.int64(word & _REST)
+    total = 0
+    first = filters.set_offsets[at]
+    last = filters.set_offsets[at + 1]
+    for i in range(first, last, 2):
+        total += filters.set_codes[i + 1] - filters.set_codes[i]
+    return total <= last - first and total <= POINTS_MAX
+
+
+@outlined
+def _offer(
+    filters: Filters, w: int, chance: Array, cumulative: Array, cell_base: Array
+) -> tuple[int, float, bool]:
+    """The place that a word could give access at, at what cost, and whether it could be a side of a plane."""
+    word = filters.words[w]
+    kind = word >> _KIND
+    p = np.float64(chance[w])
+    if kind == NOT_PATTERN:
+        return NOWHERE, p, False
+    if kind == PATTERN:
+        return PATTERNED, p, False
+    low = word_low(filters, word)
+    high = word_high(filters, word)
+    if low == 0:
+        # Absence; or a set that holds it, which no place is for.
+        return (ABSENT if high == 1 else NOWHERE), p, False
+    if kind == RANGE:
+        # Of the ranges found together in a list some will not do.
+        return LISTED, (min(1.0, 1.2 * p) if high - low > 1 else p), True
+    if _is_points(filters, word):
+        return PLANED, p, True
+    base = cell_base[filters.set_slot[np.int64(word & _REST)]]
+    return LISTED, np.float64(cumulative[base + high] - cumulative[base + low]), False
+
+
+@kernel
+def choose(
+    filters: Filters,
+    never: Array,
+    chance: Array,
+    cumulative: Array,
+    cell_base: Array,
+    place: Array,
+    access: Array,
+    second: Array,
+    cost: Array,
+    second_cost: Array,
+) -> None:
+    """For each filter the kind of its place, the word that gives access to it, and the next best.
+
+    `access` and `second` are positions of words, -1 where there is none; `second` is set only where both
+    could be the sides of a plane. `cost` is the share of events that will find the filter by its access.
+    """
+    for f in range(len(filters.ids)):
+        place[f] = NOWHERE if never[f] else ALWAYS
+        access[f] = -1
+        second[f] = -1
+        cost[f] = 1.0
+        second_cost[f] = 1.0
+        if never[f]:
+            continue
+        best = 2.0
+        side = False
+        for w in range(filters.word_offsets[f], filters.word_offsets[f + 1]):
+            where, p, planable = _offer(filters, w, chance, cumulative, cell_base)
+            if where != NOWHERE and p < best:
+                best = p
+                access[f] = w
+                place[f] = where
+                cost[f] = p
+                side = planable
+        if not side:
+            continue
+        slot = word_slot(filters, filters.words[access[f]])
+        best = 2.0
+        for w in range(filters.word_offsets[f], filters.word_offsets[f + 1]):
+            where, p, planable = _offer(filters, w, chance, cumulative, cell_base)
+            if planable and p < best and word_slot(filters, filters.words[w]) != slot:
+                best = p
+                second[f] = w
+                second_cost[f] = p
+
+
+@kernel
+def list_keys(
+    filters: Filters,
+    place: Array,
+    access: Array,
+    ends: Array,
+    list_slot: Array,
+    list_kind: Array,
+    list_level: Array,
+    list_skip: Array,
+    list_sole: Array,
+    key: Array,
+) -> None:
+    """For each filter whose access is a range: which list it belongs to, and by what it is sorted there."""
+    for f in range(len(filters.ids)):
+        words = filters.word_offsets[f + 1] - filters.word_offsets[f]
+        list_sole[f] = words == 1
+        if place[f] != LISTED:
+            continue
+        word = filters.words[access[f]]
+        s = word_slot(filters, word)
+        low = word_low(filters, word)
+        high = word_high(filters, word)
+        exact = word >> _KIND == RANGE
+        times = ends[s, 0]
+        strings = ends[s, 1]
+        begin = NUMBERS if low < times else times if low < strings else strings
+        end = times if low < times else strings if low < strings else ends[s, 2]
+        list_slot[f] = s
+        level = 0
+        while (1 << level) < high - low:
+            level += 2
+        if high - low == 1:
+            kind = LEVEL
+        elif low == 1:
+            # That a value exists at all.
+            kind = UP
+            level = 4
+        elif low >= NUMBERS and high == end:
+            kind = UP
+            level = 1 if low < times else 2 if low < strings else 3
+        elif low == begin + 1 and high <= end:
+            kind = DOWN
+            level = 1 if low < times else 2 if low < strings else 3
+        else:
+            kind = LEVEL
+        if kind == UP and level == 4 and high != ends[s, 2]:
+            kind = LEVEL
+            level = 0
+            while (1 << level) < high - low:
+                level += 2
+        exact = exact and (kind != LEVEL or level == 0)
+        list_kind[f] = kind
+        list_level[f] = level
+        list_skip[f] = exact
+        list_sole[f] = exact and words == 1
+        key[f] = high if kind == DOWN else low
+
+
+@kernel
+def arrange(
+    filters: Filters,
+    order: Array,
+    access: Array,
+    chance: Array,
+    ids: Array,
+    heads: Array,
+    word_offsets: Array,
+    words: Array,
+) -> None:
+    """Write the filters in their final order: what fails most often first, the access last."""
+    longest = 1
+    for f in range(len(filters.ids)):
+        longest = max(longest, filters.word_offsets[f + 1] - filters.word_offsets[f])
+    placed = np.empty(longest, np.float32)
+    sorted_words = np.empty(longest, np.uint64)
+    n = 0
+    for at in range(len(order)):
+        f = order[at]
+        ids[at] = filters.ids[f]
+        word_offsets[at] = n
+        count = 0
+        for w in range(filters.word_offsets[f], filters.word_offsets[f + 1]):
+            if w == access[f]:
+                continue
+            i = count
+            while i > 0 and chance[w] < placed[i - 1]:
+                sorted_words[i] = sorted_words[i - 1]
+                placed[i] = placed[i - 1]
+                i -= 1
+            sorted_words[i] = filters.words[w]
+            placed[i] = chance[w]
+            count += 1
+        if access[f] >= 0:
+            sorted_words[count] = filters.words[access[f]]
+            count += 1
+        heads[at] = sorted_words[0] if count > 0 else TRUE_WORD
+        for i in range(1, count):
+            words[n] = sorted_words[i]
+            n += 1
+    word_offsets[len(order)] = n
+
+
+@kernel
+def dense_positions(keys: Array, first: int, size: int, low: int, high: int, out: Array, at: int) -> None:
+    """For each code from `low` to `high` how many of the sorted keys lie below it."""
+    k = 0
+    for code in range(low, high + 1):
+        while k < size and keys[first + k] < code:
+            k += 1
+        out[at + code - low] = k
+
+
+@outlined
+def _buckets_of(filters: Filters, word: int, bucket_at: int, buckets: Array, found: Array, limit: int) -> int:
+    """The buckets that a range or set touches, each once, in order; -1 if there are more than `limit`."""
+    n = 0
+    next_bucket = 0
+    if word >> _KIND == RANGE:
+        first = buckets[bucket_at + word_low(filters, word)]
+        last = buckets[bucket_at + word_high(filters, word) - 1]
+        if last - first + 1 > limit:
+            return -1
+        for b in range(first, last + 1):
+            found[n] = b
+            n += 1
+        return n
+    at = np.int64(word & _REST)
+    for i in range(filters.set_offsets[at], filters.set_offsets[at + 1], 2):
+        first = max(next_bucket, buckets[bucket_at + filters.set_codes[i]])
+        last = buckets[bucket_at + filters.set_codes[i + 1] - 1]
+        for b in range(first, last + 1):
+            if n == limit:
+                return -1
+            found[n] = b
+            n += 1
+        next_bucket = max(next_bucket, last + 1)
+    return n
+
+
+@kernel
+def plane_cells(
+    filters: Filters,
+    chosen: Array,
+    plane: Array,
+    access: Array,
+    second: Array,
+    plane_bucket: Array,
+    plane_other_bucket: Array,
+    plane_slot: Array,
+    plane_width: Array,
+    plane_grid: Array,
+    buckets: Array,
+    limit: int,
+    cell: Array,
+    member: Array,
+) -> tuple[Array, Array, int]:
+    """The cells of the grid that each chosen filter touches, as pairs (cell, filter); and how many.
+
+    A filter that touches more than `limit` cells of a plane over two slots gets none: its place is in the
+    plane no more. Returned are the arrays, grown as needed.
+    """
+    n = 0
+    a = np.empty(POINTS_MAX, np.int64)
+    b = np.empty(POINTS_MAX, np.int64)
+    for i in range(len(chosen)):
+        f = chosen[i]
+        p = plane[i]
+        if plane_other_bucket[p] < 0:
+            word = filters.words[access[f]]
+            na = _buckets_of(filters, word, plane_bucket[p], buckets, a, POINTS_MAX)
+            nb = 1
+            b[0] = 0
+        else:
+            wa = filters.words[access[f]]
+            wb = filters.words[second[f]]
+            if word_slot(filters, wa) != plane_slot[p]:
+                wa, wb = wb, wa
+            na = _buckets_of(filters, wa, plane_bucket[p], buckets, a, limit)
+            nb = _buckets_of(filters, wb, plane_other_bucket[p], buckets, b, limit)
+            if na < 0 or nb < 0 or na * nb > limit:
+                continue
+        if n + na * nb > len(cell):
+            grown = np.empty(2 * (n + na * nb), np.int64)
+            grown[:n] = cell[:n]
+            cell = grown
+            grown32 = np.empty(len(cell), np.int32)
+            grown32[:n] = member[:n]
+            member = grown32
+        for x in range(na):
+            for y in range(nb):
+                cell[n] = plane_grid[p] + a[x] * plane_width[p] + b[y]
+                member[n] = f
+                n += 1
+    return cell, member, n
+
+
+@kernel
+def bucket_by_boundaries(is_boundary: Array, first: int, last: int, buckets: Array) -> int:
+    """Number the buckets of a slot's codes: a new one at each boundary. Returns how many."""
+    n = 0
+    for code in range(first, last):
+        if code > first and is_boundary[code]:
+            n += 1
+        buckets[code] = n
+    return n + 1
+
+
+@kernel
+def mark_lows(filters: Filters, chosen_words: Array, cell_base: Array, marks: Array) -> None:
+    """Mark the codes at which intervals of the words begin, and where they end."""
+    for i in range(len(chosen_words)):
+        word = filters.words[chosen_words[i]]
+        base = cell_base[word_slot(filters, word)]
+        if word >> _KIND == RANGE:
+            marks[base + word_low(filters, word)] = True
+            if word_high(filters, word) - word_low(filters, word) > 1:
+                marks[base + word_high(filters, word)] = True
+        else:
+            at = np.int64(word & _REST)
+            for k in range(filters.set_offsets[at], filters.set_offsets[at + 1], 2):
+                marks[base + filters.set_codes[k]] = True
+
+
+@kernel
+def access_slots(filters: Filters, at: Array) -> Array:
+    """The slots of the words at some positions (-1 where a position is negative)."""
+    slots = np.full(len(at), -1, np.int64)
+    for i in range(len(at)):
+        if at[i] >= 0 and filters.words[at[i]] >> _KIND <= SET:
+            slots[i] = word_slot(filters, filters.words[at[i]])
+    return slots
+
+
+@kernel
+def mark_values(filters: Filters, chosen_words: Array, base: Array, marks: Array) -> None:
+    """Mark every code that the words, ranges or sets, hold."""
+    for i in range(len(chosen_words)):
+        word = filters.words[chosen_words[i]]
+        start = base[word_slot(filters, word)]
+        if word >> _KIND == RANGE:
+            for code in range(word_low(filters, word), word_high(filters, word)):
+                marks[start + code] = True
+        else:
+            at = np.int64(word & _REST)
+            for k in range(filters.set_offsets[at], filters.set_offsets[at + 1], 2):
+                for code in range(filters.set_codes[k], filters.set_codes[k + 1]):
+                    marks[start + code] = True

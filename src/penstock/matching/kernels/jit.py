@@ -1,0 +1,63 @@
+"""How every kernel is compiled: one decision, in one place.
+
+- Compiled at first use and cached on disk beside the source (or, where that folder cannot be written, in
+  the user's cache folder, by Numba's own rule), so that only the first process of an installation compiles.
+- The GIL is released: threads match in parallel, and changes go on while a batch is matched.
+- No Numba thread pool is ever started, so kernels are safe in forked workers.
+- Arrays are one-dimensional, C-contiguous and writeable. Numba compiles anew for read-only arrays; to stay
+  with one compiled version, files are mapped copy-on-write (writeable, the file never changes), and Arrow
+  buffers are copied where they are laid end to end anyway.
+"""
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function over arrays and scalars; call it only with those."""
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    _stamp(compiled)
+    return cast(Function, compiled)
+
+
+def inlined(function: Function) -> Function:
+    """For a small function that kernels call: written out in each of them, so that a call costs nothing."""
+    compiled = numba.njit(nogil=True, error_model="numpy", inline="always")(function)
+    return cast(Function, compiled)
+
+
+def outlined(function: Function) -> Function:
+    """For a larger function that kernels call; compiled with each of them."""
+    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    return cast(Function, compiled)
+
+
+@cache
+def _digest() -> str:
+    """What all kernels' sources amount to."""
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _stamp(compiled: Any) -> None:
+    """Make the cache depend on all kernels' sources.
+
+    Numba looks only at the file of the kernel itself, and would go on using a kernel whose helpers, in
+    another file, have changed. Its attribute is private: where it is no more, its own rule holds.
+    """
+    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if cache_file is not None and hasattr(cache_file, "_source_stamp"):
+        cache_file._source_stamp = (*_as_tuple(cache_file._source_stamp), _digest())
+
+
+def _as_tuple(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else (value,)

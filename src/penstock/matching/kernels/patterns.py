@@ -1,0 +1,322 @@
+"""Kernels for patterns on strings: all suffixes, substrings and LIKE patterns that a string matches.
+
+The longest literal stretch of a pattern is its needle. All needles of a table form one Aho-Corasick
+automaton over UTF-8 bytes, so that one pass over a string finds every needle in it; a suffix or substring
+is decided by that, any other pattern is then verified. Verifying never backtracks far: stretches between
+runs are found from left to right, by trying for short texts and by shift-and, 64 symbols of pattern at a
+time, for long ones.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.matching.kernels.jit import inlined, kernel, outlined
+from penstock.matching.kernels.search import Array, count_below
+
+SUFFIX = 0
+SUBSTRING = 1
+GENERAL = 2
+"""How a pattern is decided once its needle has been found."""
+
+ONE = -1
+RUN = -2
+"""Wildcards in the symbols of a general pattern; everything else is a code point."""
+
+_TRYING_MAX = 4096
+"""Up to so many comparisons a stretch is looked for by trying each place."""
+
+_ONE64 = np.uint64(1)
+
+
+class Automaton(NamedTuple):
+    """The needles as a trie with failure links; node 0 is the root. See `build_automaton`."""
+
+    edge_key: Array
+    edge_child: Array
+    fail: Array
+    needle: Array
+    link: Array
+
+
+class Patterns(NamedTuple):
+    """The patterns of a table, ordered by needle and then slot; needle number `n` is "no needle"."""
+
+    needle_patterns: Array
+    slot: Array
+    kind: Array
+    program: Array
+    program_offsets: Array
+    symbols: Array
+    slot_has: Array
+
+
+@inlined
+def _mixed(key: int) -> int:
+    h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64(h >> np.uint64(20))
+
+
+@inlined
+def _child(edge_key: Array, edge_child: Array, node: int, byte: int) -> int:
+    """The child of a node, or 0."""
+    mask = len(edge_key) - 1
+    key = ((node << 8) | byte) + 1
+    at = _mixed(key) & mask
+    while True:
+        found = edge_key[at]
+        if found == key:
+            return edge_child[at]  # type: ignore[no-any-return]
+        if found == 0:
+            return 0
+        at = (at + 1) & mask
+
+
+@kernel
+def build_automaton(
+    data: Array, offsets: Array, edge_key: Array, edge_child: Array, fail: Array, needle: Array, link: Array
+) -> int:
+    """Fill the arrays of an automaton from distinct, non-empty needles; returns the number of nodes.
+
+    The arrays have room for as many nodes as there are bytes, and the root; edges for twice that, at a
+    power of two.
+    """
+    nodes = len(fail)
+    parent = np.empty(nodes, np.int32)
+    byte_of = np.empty(nodes, np.uint8)
+    depth = np.zeros(nodes, np.int32)
+    mask = len(edge_key) - 1
+    count = 1
+    needle[:] = -1
+    for i in range(len(offsets) - 1):
+        node = 0
+        for at in range(offsets[i], offsets[i + 1]):
+            byte = data[at]
+            key = ((node << 8) | byte) + 1
+            slot = _mixed(key) & mask
+            while edge_key[slot] != 0 and edge_key[slot] != key:
+                slot = (slot + 1) & mask
+            if edge_key[slot] == 0:
+                edge_key[slot] = key
+                edge_child[slot] = count
+                parent[count] = node
+                byte_of[count] = byte
+                depth[count] = depth[node] + 1
+                count += 1
+            node = edge_child[slot]
+        needle[node] = i
+    fail[0] = 0
+    link[0] = 0
+    order = np.argsort(depth[:count], kind="mergesort")
+    for i in range(1, count):
+        node = order[i]
+        back = parent[node]
+        fail[node] = 0
+        while back != 0:
+            back = fail[back]
+            found = _child(edge_key, edge_child, back, byte_of[node])
+            if found != 0:
+                fail[node] = found
+                break
+        suffix = fail[node]
+        link[node] = suffix if needle[suffix] >= 0 else link[suffix]
+    return count
+
+
+@outlined
+def matching_patterns(
+    automaton: Automaton,
+    patterns: Patterns,
+    slot: int,
+    arena: Array,
+    start: int,
+    length: int,
+    seen: Array,
+    epoch: int,
+    found: Array,
+) -> int:
+    """Put the numbers of all patterns of the slot that the string matches into `found`; how many.
+
+    `seen` has a place for each node and holds no epoch yet that is `epoch`: each needle is looked at once
+    however often it occurs, so that the cost is the string's length and the number of its needles.
+    """
+    edge_key, edge_child, fail, needle_at, link = automaton
+    needle_patterns, pattern_slot, pattern_kind = patterns[:3]
+    total = 0
+    text = np.empty(0, np.int32)
+    decoded = False
+    state = 0
+    for at in range(start, start + length):
+        byte = arena[at]
+        following = _child(edge_key, edge_child, state, byte)
+        while following == 0 and state != 0:
+            state = fail[state]
+            following = _child(edge_key, edge_child, state, byte)
+        state = following
+        at_end = at == start + length - 1
+        node = state if needle_at[state] >= 0 else link[state]
+        while node != 0 and (at_end or seen[node] != epoch):
+            fresh = seen[node] != epoch
+            seen[node] = epoch
+            first = needle_patterns[needle_at[node]]
+            last = needle_patterns[needle_at[node] + 1]
+            p = first + count_below(pattern_slot, first, last, slot)
+            while p < last and pattern_slot[p] == slot:
+                kind = pattern_kind[p]
+                if kind == SUFFIX:
+                    if at_end:
+                        found[total] = p
+                        total += 1
+                elif fresh:
+                    if kind == GENERAL:
+                        if not decoded:
+                            text = code_points(arena, start, length)
+                            decoded = True
+                        ok = _program_matches(patterns, p, text)
+                    else:
+                        ok = True
+                    if ok:
+                        found[total] = p
+                        total += 1
+                p += 1
+            node = link[node]
+    none = len(needle_patterns) - 2
+    first = needle_patterns[none]
+    last = needle_patterns[none + 1]
+    p = first + count_below(pattern_slot, first, last, slot)
+    while p < last and pattern_slot[p] == slot:
+        if not decoded:
+            text = code_points(arena, start, length)
+            decoded = True
+        if _program_matches(patterns, p, text):
+            found[total] = p
+            total += 1
+        p += 1
+    return total
+
+
+@outlined
+def _program_matches(patterns: Patterns, pattern: int, text: Array) -> bool:
+    program = patterns.program[pattern]
+    return like(
+        patterns.symbols, patterns.program_offsets[program], patterns.program_offsets[program + 1], text
+    )
+
+
+@outlined
+def code_points(arena: Array, start: int, length: int) -> Array:
+    """Decode valid UTF-8."""
+    text = np.empty(length, np.int32)
+    n = 0
+    at = start
+    end = start + length
+    while at < end:
+        b = np.int32(arena[at])
+        if b < 0x80:
+            text[n] = b
+            at += 1
+        elif b < 0xE0:
+            text[n] = ((b & 0x1F) << 6) | (np.int32(arena[at + 1]) & 0x3F)
+            at += 2
+        elif b < 0xF0:
+            text[n] = (
+                ((b & 0x0F) << 12)
+                | ((np.int32(arena[at + 1]) & 0x3F) << 6)
+                | (np.int32(arena[at + 2]) & 0x3F)
+            )
+            at += 3
+        else:
+            text[n] = (
+                ((b & 0x07) << 18)
+                | ((np.int32(arena[at + 1]) & 0x3F) << 12)
+                | ((np.int32(arena[at + 2]) & 0x3F) << 6)
+                | (np.int32(arena[at + 3]) & 0x3F)
+            )
+            at += 4
+        n += 1
+    return text[:n]
+
+
+@inlined
+def _fits(symbols: Array, first: int, last: int, text: Array, at: int) -> bool:
+    """Whether a stretch without runs matches the text at a place, where there is room for it."""
+    for i in range(last - first):
+        symbol = symbols[first + i]
+        if symbol != ONE and symbol != text[at + i]:
+            return False
+    return True
+
+
+@outlined
+def _find(symbols: Array, first: int, last: int, text: Array, start: int, end: int) -> int:
+    """The first place from `start` where a stretch without runs ends by `end`; or -1."""
+    size = last - first
+    if end - start < size:
+        return -1
+    if (end - start) * size <= _TRYING_MAX:
+        for at in range(start, end - size + 1):
+            if _fits(symbols, first, last, text, at):
+                return at
+        return -1
+    words = (size + 63) >> 6
+    letters = np.unique(symbols[first:last])
+    masks = np.zeros((len(letters) + 1, words), np.uint64)
+    for i in range(size):
+        bit = _ONE64 << np.uint64(i & 63)
+        if symbols[first + i] == ONE:
+            for row in range(len(letters) + 1):
+                masks[row, i >> 6] |= bit
+        else:
+            masks[count_below(letters, 0, len(letters), symbols[first + i]), i >> 6] |= bit
+    state = np.zeros(words, np.uint64)
+    last_bit = _ONE64 << np.uint64((size - 1) & 63)
+    for at in range(start, end):
+        row = count_below(letters, 0, len(letters), text[at])
+        if row == len(letters) or letters[row] != text[at]:
+            row = len(letters)
+        carry = _ONE64
+        for w in range(words):
+            moved = (state[w] << _ONE64) | carry
+            carry = state[w] >> np.uint64(63)
+            state[w] = moved & masks[row, w]
+        if state[words - 1] & last_bit:
+            return at - size + 1
+    return -1
+
+
+@outlined
+def like(symbols: Array, first: int, last: int, text: Array) -> bool:
+    """Whether a text matches the symbols of a pattern."""
+    run = first
+    while run < last and symbols[run] != RUN:
+        run += 1
+    size = len(text)
+    if run == last:
+        return size == last - first and _fits(symbols, first, last, text, 0)
+    tail = last
+    while symbols[tail - 1] != RUN:
+        tail -= 1
+    if size < (run - first) + (last - tail) or not _fits(symbols, first, run, text, 0):
+        return False
+    end = size - (last - tail)
+    if not _fits(symbols, tail, last, text, end):
+        return False
+    at = run - first
+    begin = run + 1
+    while begin < tail:
+        stop = begin
+        while symbols[stop] != RUN:
+            stop += 1
+        if stop > begin:
+            place = _find(symbols, begin, stop, text, at, end)
+            if place < 0:
+                return False
+            at = place + (stop - begin)
+        begin = stop + 1
+    return True
+
+
+@kernel
+def like_text(symbols: Array, arena: Array) -> bool:
+    """Whether a string matches a pattern: for tests, and for looking at one filter."""
+    return like(symbols, 0, len(symbols), code_points(arena, 0, len(arena)))

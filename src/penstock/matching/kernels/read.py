@@ -1,0 +1,129 @@
+"""The kernel that reads words back into conditions."""
+
+import numpy as np
+
+from penstock.matching.kernels.build import slot_end
+from penstock.matching.kernels.jit import kernel
+from penstock.matching.kernels.match import CODE_BITS, PATTERN, RANGE, SET, SLOT_BITS, TRUE_WORD, Filters
+from penstock.matching.kernels.resolve import NUMBERS, Cells, strings_start, times_start
+from penstock.matching.kernels.search import Array
+
+_ABSENT, _BOOL, _NUMBER, _TIME, _STRING, _NAN, _EXISTS, _PATTERN_ONLY = range(8)
+_KIND = np.uint64(62)
+_SLOT = np.uint64(2 * CODE_BITS)
+_SLOT_MASK = np.uint64((1 << SLOT_BITS) - 1)
+_CODE = np.uint64(CODE_BITS)
+_CODE_MASK = np.uint64((1 << CODE_BITS) - 1)
+_REST = np.uint64((1 << 62) - 1)
+
+
+@kernel
+def read_conditions(
+    cells: Cells, filters: Filters, pattern_slot: Array, positions: Array
+) -> tuple[Array, Array, Array, Array, Array, Array, Array, Array]:
+    """The conditions of some filters, as the arrays of `Columns`, with slots for attributes."""
+    total = 0
+    codes = 0
+    for i in range(len(positions)):
+        f = positions[i]
+        for w in range(filters.word_offsets[f] - 1, filters.word_offsets[f + 1]):
+            word = filters.heads[f] if w < filters.word_offsets[f] else filters.words[w]
+            total += 1
+            if word >> _KIND == SET:
+                at = np.int64(word & _REST)
+                codes += filters.set_offsets[at + 1] - filters.set_offsets[at]
+            else:
+                codes += 2
+    offsets = np.zeros(len(positions) + 1, np.int64)
+    slot = np.zeros(total, np.int32)
+    kind = np.empty(total, np.uint8)
+    cut_offsets = np.zeros(total + 1, np.int64)
+    cut_high = np.empty(codes, np.int64)
+    cut_low = np.zeros(codes, np.int16)
+    pattern_offsets = np.zeros(total + 1, np.int64)
+    pattern = np.empty(total, np.int32)
+    toggles = np.empty(2, np.int32)
+    c = 0
+    cut = 0
+    patterns = 0
+    for i in range(len(positions)):
+        f = positions[i]
+        for w in range(filters.word_offsets[f] - 1, filters.word_offsets[f + 1]):
+            word = filters.heads[f] if w < filters.word_offsets[f] else filters.words[w]
+            if word == TRUE_WORD:
+                continue
+            what = word >> _KIND
+            if what >= PATTERN:
+                number = np.int32(word & _REST)
+                pattern[patterns] = number if what == PATTERN else -1 - number
+                patterns += 1
+                kind[c] = _PATTERN_ONLY
+                slot[c] = pattern_slot[number]
+            else:
+                if what == RANGE:
+                    s = np.int64((word >> _SLOT) & _SLOT_MASK)
+                    toggles = np.empty(2, np.int32)
+                    toggles[0] = np.int32((word >> _CODE) & _CODE_MASK)
+                    toggles[1] = np.int32(word & _CODE_MASK)
+                else:
+                    at = np.int64(word & _REST)
+                    s = np.int64(filters.set_slot[at])
+                    toggles = filters.set_codes[filters.set_offsets[at] : filters.set_offsets[at + 1]]
+                slot[c] = s
+                times = times_start(cells.number_offsets, s)
+                strings = strings_start(cells.number_offsets, cells.time_offsets, s)
+                first = toggles[0]
+                if first == 0:
+                    kind[c] = _ABSENT
+                elif first == 1:
+                    kind[c] = _NAN if toggles[1] == 2 else _EXISTS
+                else:
+                    if first < NUMBERS:
+                        family = _BOOL
+                        end = NUMBERS
+                        base = 1
+                    elif first < times:
+                        family = _NUMBER
+                        end = times
+                        base = NUMBERS
+                    elif first < strings:
+                        family = _TIME
+                        end = strings
+                        base = times
+                    else:
+                        family = _STRING
+                        end = slot_end(cells, s)
+                        base = strings
+                    kind[c] = family
+                    for t in range(len(toggles)):
+                        code = toggles[t]
+                        if code == end:
+                            continue
+                        k = code - base - 1
+                        if family == _BOOL:
+                            cut_high[cut] = k
+                        elif family == _NUMBER:
+                            cut_high[cut] = cells.number_high[cells.number_offsets[s] + k]
+                            if len(cells.number_low) > 0:
+                                cut_low[cut] = cells.number_low[cells.number_offsets[s] + k]
+                        elif family == _TIME:
+                            cut_high[cut] = cells.time_key[cells.time_offsets[s] + k]
+                        else:
+                            key = cells.string_key[cells.string_offsets[s] + k]
+                            cut_high[cut] = key >> 1
+                            cut_low[cut] = key & 1
+                        cut += 1
+            c += 1
+            cut_offsets[c] = cut
+            pattern_offsets[c] = patterns
+        offsets[i + 1] = c
+    return (
+        offsets,
+        slot[:c],
+        kind[:c],
+        cut_offsets[: c + 1],
+        cut_high[:cut],
+        cut_low[:cut],
+        pattern_offsets[: c + 1],
+        pattern[:patterns],
+    )

@@ -1,0 +1,74 @@
+"""What a batch of events matched."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.matching.ids import IdTable
+from penstock.model.names import Id, id_order
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Matches:
+    """The ids that each event of a batch matched, each id once.
+
+    `offsets` has a place more than there are events: the ids of event i are those from `offsets[i]` to
+    `offsets[i + 1]` of `ids()`. They are in no order; indexing, iterating and `to_arrow(ordered=True)` sort
+    them.
+    """
+
+    def __init__(self, offsets: NDArray[np.int64], numbers: NDArray[np.int32], table: IdTable) -> None:
+        self.offsets = offsets
+        self.numbers = numbers
+        """The ids as the matcher numbers them."""
+        self._table = table
+
+    def ids(self) -> NDArray[Any]:
+        """The ids of all events, end to end: an array of integers, or of objects where ids are text."""
+        return self._known().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+    def to_arrow(self, *, ordered: bool = False) -> "pa.Array":
+        """A list of ids for each event; strings, or integers where all ids that matched are."""
+        import pyarrow as pa
+
+        if ordered:
+            return self.sorted().to_arrow()
+        known = self._known()
+        if len(known) < 2**31:
+            return pa.ListArray.from_arrays(pa.array(self.offsets.astype(np.int32)), known)
+        return pa.LargeListArray.from_arrays(pa.array(self.offsets), known)
+
+    def sorted(self) -> "Matches":
+        """The same with the ids of each event in order: integers first, then text by code point."""
+        from penstock.matching.kernels.results import sort_runs
+
+        different = np.unique(self.numbers)
+        by_id = sorted(different.tolist(), key=lambda number: id_order(self._table.get(number)))
+        rank = np.zeros(self._table.count + 1, np.int64)
+        rank[by_id] = np.arange(len(by_id))
+        numbers = self.numbers.copy()
+        sort_runs(self.offsets, numbers, rank)
+        return Matches(self.offsets, numbers, self._table)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, event: int) -> list[Id]:
+        if not -len(self) <= event < len(self):
+            raise IndexError(f"there are {len(self):,} events; {event} is none of them")
+        event %= len(self)
+        numbers = self.numbers[self.offsets[event] : self.offsets[event + 1]]
+        return sorted((self._table.get(number) for number in numbers.tolist()), key=id_order)
+
+    def __iter__(self) -> Iterator[list[Id]]:
+        return (self[event] for event in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<Matches of {len(self):,} events: {len(self.numbers):,} ids>"
+
+    def _known(self) -> "pa.Array":
+        return self._table.take(self.numbers)

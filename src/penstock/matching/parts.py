@@ -1,0 +1,150 @@
+"""A part of a matcher: a compiled table, and which of its filters have been removed since."""
+
+import threading
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.matching.batch import Batch
+from penstock.matching.kernels.match import Scratch, match
+from penstock.matching.kernels.resolve import resolve
+from penstock.matching.table import Table
+
+ALIVE = np.iinfo(np.int64).max
+_NONE: NDArray[np.int64] = np.empty(0, np.int64)
+_local = threading.local()
+
+
+class _Workspace:
+    """The arrays that one thread matches one part with."""
+
+    def __init__(self, table: Table) -> None:
+        slots = len(table.names) + 1
+        self.seen = np.zeros(len(table.automaton.fail), np.int64)
+        self.epoch = 0
+        self.match_epoch = 0
+        self.scratch = Scratch(
+            code=np.zeros(slots, np.int32),
+            present=np.zeros(slots, np.int32),
+            bits=np.zeros(len(table.patterns.slot), np.uint8),
+            stamp=np.zeros(0, np.int64),
+        )
+
+    def stamps(self, count: int) -> None:
+        """Have a place for each id."""
+        if len(self.scratch.stamp) < count:
+            self.scratch = self.scratch._replace(stamp=np.zeros(count + count // 4 + 16, np.int64))
+            self.match_epoch = 0
+
+
+class Found(NamedTuple):
+    """Offsets and ids, or filters, found by a part."""
+
+    offsets: NDArray[np.int64]
+    numbers: NDArray[np.int32]
+
+
+class Part:
+    """A table and its deaths.
+
+    `died` holds for each filter the version of the matcher at which it was removed; it is made when the
+    first is. A reader that took its snapshot at some version sees what died later as alive, so writing into
+    it disturbs nobody.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.died = _NONE
+        self.dead = 0
+        self._by_id: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
+        self._slot_of: NDArray[np.int32] = np.empty(0, np.int32)
+
+    @property
+    def live(self) -> int:
+        """How many filters are not removed."""
+        return self.table.size - self.dead
+
+    def kill(self, positions: NDArray[np.int64], version: int) -> None:
+        """Remove filters, which are alive, as of a version."""
+        if not len(self.died):
+            self.died = np.full(self.table.size, ALIVE, np.int64)
+        self.died[positions] = version
+        self.dead += len(positions)
+
+    def alive(self, version: int) -> NDArray[np.bool_]:
+        """Which filters are alive at a version."""
+        return self.died > version if len(self.died) else np.ones(self.table.size, np.bool_)
+
+    def is_alive(self, position: int) -> bool:
+        """Whether a filter is alive now."""
+        return not len(self.died) or bool(self.died[position] == ALIVE)
+
+    def positions_of(self, number: int) -> NDArray[np.int64]:
+        """Where the living filters of an id stand."""
+        if self._by_id is None:
+            order = np.argsort(self.table.filters.ids, kind="stable")
+            self._by_id = order, self.table.filters.ids[order]
+        order, ids = self._by_id
+        first, last = np.searchsorted(ids, [number, number + 1])
+        found = order[first:last]
+        return found[self.died[found] == ALIVE] if len(self.died) else found
+
+    def slot_of(self, names: dict[str, int]) -> NDArray[np.int32]:
+        """For each attribute of the matcher its slot here, or -1."""
+        if len(self._slot_of) <= len(names):
+            made = np.full(len(names) + 64, -1, np.int32)
+            for slot, name in enumerate(self.table.names):
+                made[names[name]] = slot
+            self._slot_of = made
+        return self._slot_of
+
+    def match(
+        self,
+        batch: Batch,
+        names: dict[str, int],
+        version: int,
+        ids: int,
+        *,
+        filters: bool = False,
+        visits: NDArray[np.int64] = _NONE,
+    ) -> Found:
+        """The ids of the filters that match each event; or, with `filters`, the filters themselves."""
+        table = self.table
+        workspaces: WeakKeyDictionary[Part, _Workspace] | None = getattr(_local, "workspaces", None)
+        if workspaces is None:
+            workspaces = _local.workspaces = WeakKeyDictionary()
+        space = workspaces.get(self)
+        if space is None:
+            space = workspaces[self] = _Workspace(table)
+        distinct = table.distinct or filters
+        if not distinct:
+            space.stamps(ids)
+        slot_of = self.slot_of(names)
+        codes, pattern_offsets, pattern_numbers, space.epoch = resolve(
+            batch, slot_of, table.cells, table.automaton, table.patterns, space.seen, space.epoch
+        )
+        shown = table.filters
+        if filters:
+            shown = shown._replace(ids=np.arange(table.size, dtype=np.int32))
+        offsets, numbers, space.match_epoch, _ = match(
+            batch,
+            0,
+            len(batch.start),
+            slot_of,
+            codes,
+            pattern_offsets,
+            pattern_numbers,
+            shown,
+            table.lists,
+            table.places,
+            distinct,
+            table.size if filters else table.distinct_ids,
+            self.died,
+            version,
+            space.scratch,
+            space.match_epoch,
+            visits,
+        )
+        return Found(offsets, numbers)

@@ -1,0 +1,113 @@
+"""What a matcher holds, and which of its filters cost most."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from penstock.filters.filter import Filter
+from penstock.matching.batch import Batch
+from penstock.matching.explain import found_by
+from penstock.matching.reading import filters_at
+from penstock.model.names import Id
+
+if TYPE_CHECKING:
+    from penstock.matching.matcher import Snapshot
+
+
+class FilterCost(msgspec.Struct, frozen=True):
+    """How much work a filter makes."""
+
+    id: Id
+    filter: Filter
+    found_by: Filter
+    tests_per_event: float
+    """How often it was found and had to be tested, for each event."""
+    matches_per_event: float
+
+
+class ConstraintCost(msgspec.Struct, frozen=True):
+    """How much work the filters make that are found by one constraint, or by one pair of them."""
+
+    constraint: Filter
+    filters: int
+    """How many of the filters that cost most are found by it."""
+    tests_per_event: float
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """See `Matcher.stats`."""
+
+    ids: int
+    filters: int
+    constraints: int
+    """Constraints as compiled: a value set of an attribute, or a pattern, counts as one."""
+    parts: int
+    """Compiled tables; several while changes are being merged."""
+    removed: int
+    """Filters that have been removed, and stand in the tables until these are merged."""
+    bytes: int
+    """Of all tables, ids and what is needed to find them."""
+    events: int
+    """On how many events the costs below were counted."""
+    tests_per_event: float
+    matches_per_event: float
+    expensive_filters: list[FilterCost]
+    expensive_constraints: list[ConstraintCost]
+
+    @property
+    def bytes_per_constraint(self) -> float:
+        """Bytes for each constraint."""
+        return self.bytes / max(1, self.constraints)
+
+
+def stats_of(
+    snapshot: "Snapshot", names: dict[str, int], batch: Batch | None, homes: int, ids: int, top: int
+) -> Stats:
+    """Count everything; `homes` are the bytes that the matcher needs to find ids."""
+    events = 0 if batch is None else len(batch.start)
+    costs: list[FilterCost] = []
+    tests = matches = 0
+    by_constraint: dict[Filter, tuple[int, float]] = {}
+    for part in snapshot.parts:
+        if batch is None or not events:
+            break
+        visits = np.zeros(part.table.size, np.int64)
+        found = part.match(batch, names, snapshot.version, snapshot.ids.count, filters=True, visits=visits)
+        tests += int(visits.sum())
+        matches += len(found.numbers)
+        hits = np.bincount(found.numbers, minlength=part.table.size)
+        most = np.argsort(-visits, kind="stable")[: max(100, 10 * top)]
+        most = most[visits[most] > 0]
+        for position, f in zip(most.tolist(), filters_at(part.table, most), strict=True):
+            how = found_by(part.table, position, f)
+            per_event = float(visits[position]) / events
+            number = int(part.table.filters.ids[position])
+            costs.append(
+                FilterCost(snapshot.ids.get(number), f, how, per_event, float(hits[position]) / events)
+            )
+            count, total = by_constraint.get(how, (0, 0.0))
+            by_constraint[how] = count + 1, total + per_event
+    constraints = sorted(
+        (ConstraintCost(how, count, total) for how, (count, total) in by_constraint.items()),
+        key=lambda cost: -cost.tests_per_event,
+    )
+    tables = [part.table for part in snapshot.parts]
+    return Stats(
+        ids=ids,
+        filters=sum(part.live for part in snapshot.parts),
+        constraints=sum(len(t.filters.words) + int((t.filters.heads != _TRUE).sum()) for t in tables),
+        parts=len(tables),
+        removed=sum(part.dead for part in snapshot.parts),
+        bytes=sum(part.table.nbytes + part.died.nbytes for part in snapshot.parts)
+        + snapshot.ids.nbytes
+        + homes,
+        events=events,
+        tests_per_event=tests / max(1, events),
+        matches_per_event=matches / max(1, events),
+        expensive_filters=sorted(costs, key=lambda cost: -cost.tests_per_event)[:top],
+        expensive_constraints=constraints[:top],
+    )
+
+
+_TRUE = np.uint64((1 << 22) - 1)

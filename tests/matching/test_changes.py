@@ -1,0 +1,101 @@
+"""Any interleaving of changes, merges, saves and loads leaves the engine equal to the reference."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+
+from matching_cases import EVENTS, IDS, PREDICATE, Attributes
+from penstock.errors import UnknownSubscriptionError
+from penstock.filters.expression import Expression, normalise
+from penstock.filters.predicate import Predicate
+from penstock.matching import matcher as matcher_module
+from penstock.matching.matcher import Matcher
+from penstock.matching.reference import ReferenceMatcher
+from penstock.model.names import Id
+
+pytestmark = pytest.mark.property
+
+
+class Changes(RuleBasedStateMachine):
+    """Any interleaving of adds, removes, merges, saves and loads leaves the engine equal to the reference."""
+
+    known = Bundle("known")
+
+    @initialize()
+    def start(self) -> None:
+        self.patch = pytest.MonkeyPatch()
+        # Small limits, so that a few filters make parts, and parts are merged.
+        for name, value in (("_SEAL", 4), ("_TINY", 2), ("_SMALL", 6), ("_SMALL_PARTS", 1)):
+            self.patch.setattr(matcher_module, name, value)
+        self.engine = Matcher()
+        self.held: dict[Id, list[Predicate]] = {}
+
+    def teardown(self) -> None:
+        self.patch.undo()
+
+    @rule(target=known, key=IDS, expression=PREDICATE)
+    def add(self, key: Id, expression: Expression) -> tuple[Id, Predicate]:
+        predicate = normalise(expression)
+        self.engine.add(key, predicate)
+        self.held.setdefault(key, []).append(predicate)
+        return key, predicate
+
+    @rule(pairs=st.lists(st.tuples(IDS, PREDICATE), max_size=6))
+    def add_many(self, pairs: list[tuple[Id, Expression]]) -> None:
+        made = [(key, normalise(expression)) for key, expression in pairs]
+        self.engine.add_many(made)
+        for key, predicate in made:
+            self.held.setdefault(key, []).append(predicate)
+
+    @rule(one=known)
+    def remove_one(self, one: tuple[Id, Predicate]) -> None:
+        key, predicate = one
+        if predicate in self.held.get(key, []):
+            self.engine.remove(key, predicate)
+            self.held[key].remove(predicate)
+            if not self.held[key]:
+                del self.held[key]
+
+    @rule(key=IDS)
+    def remove_all(self, key: Id) -> None:
+        if key in self.held:
+            self.engine.remove(key)
+            del self.held[key]
+        else:
+            with pytest.raises(UnknownSubscriptionError):
+                self.engine.remove(key)
+
+    @rule()
+    def compact(self) -> None:
+        self.engine.compact()
+
+    @rule(events=EVENTS)
+    def learn(self, events: list[Attributes]) -> None:
+        self.engine.learn(events)
+
+    @rule()
+    def save_and_load(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.engine.save(Path(folder) / "saved")
+            self.engine = Matcher.load(Path(folder) / "saved")
+
+    @rule(events=EVENTS)
+    def match(self, events: list[Attributes]) -> None:
+        reference = ReferenceMatcher((key, p) for key, held in self.held.items() for p in held)
+        assert list(self.engine.match_batch(events)) == [reference.match(event) for event in events]
+        assert self.engine.match(events[0]) == reference.match(events[0])
+
+    @invariant()
+    def knows_its_ids(self) -> None:
+        if hasattr(self, "engine"):
+            assert len(self.engine) == len(self.held)
+            for key in ("alice", "bob", -2, 0):
+                assert (key in self.engine) == (key in self.held)
+
+
+Changes.TestCase.settings = settings(stateful_step_count=20)
+TestChanges = Changes.TestCase
