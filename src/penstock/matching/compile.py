@@ -18,7 +18,7 @@ from penstock.matching.batch import Batch
 from penstock.matching.columns import NEVER, Columns, offsets_of
 from penstock.matching.kernels import build
 from penstock.matching.kernels import patterns as pattern_kernels
-from penstock.matching.kernels.match import Filters
+from penstock.matching.kernels.build import Draft
 from penstock.matching.kernels.patterns import Automaton, Patterns, build_automaton
 from penstock.matching.kernels.resolve import Cells, resolve
 from penstock.matching.kernels.search import build_hash
@@ -53,6 +53,7 @@ def compile_table(columns: Columns, sample: Batch | None = None) -> tuple[Table,
             filters=arranged,
             lists=lists,
             places=places,
+            constraints=len(filters.words),
             distinct=len(ids) == columns.filters,
             distinct_ids=len(ids),
         ),
@@ -278,7 +279,7 @@ def _words(
     rank: NDArray[np.int64],
     cells: Cells,
     pattern_number: NDArray[np.int64],
-) -> Filters:
+) -> Draft:
     """The filters' conditions as words, in the order of the columns."""
     conditions = len(columns.kind)
     slot = slot_of[columns.attribute]
@@ -316,9 +317,8 @@ def _words(
         set_offsets,
         set_codes,
     )
-    return Filters(
+    return Draft(
         ids=columns.ids,
-        heads=np.empty(0, np.uint64),
         word_offsets=word_offsets,
         words=words[:n],
         set_slot=set_slot[:sets].copy(),
@@ -334,7 +334,7 @@ def _chances(
     cells: Cells,
     automaton: Automaton,
     patterns: Patterns,
-    filters: Filters,
+    filters: Draft,
     sample: Batch | None,
 ) -> Chances:
     """How likely each code of each slot is."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.filters.filter import Filter, box
 from penstock.matching.batch import Batch
-from penstock.matching.kernels.match import FIRST, SIZE
+from penstock.matching.kernels.match import FIRST, GRID, OTHER, SIZE
 from penstock.matching.reading import filters_at
 from penstock.matching.table import Table
 from penstock.model.names import Id, id_order
@@ -65,10 +65,10 @@ def access_slots(table: Table, position: int) -> Sequence[int]:
     if places.pattern_first[0] <= position < places.pattern_first[-1]:
         pattern = int(np.searchsorted(places.pattern_first, position, side="right")) - 1
         return (int(table.patterns.slot[pattern]),)
-    cell = np.flatnonzero(places.members == position)[0]
+    cell = np.flatnonzero(places.members[:-1] == position)[0]
     cell = int(np.searchsorted(places.grid, cell, side="right")) - 1
-    starts = places.plane_grid
+    starts = places.plane_record[:, GRID]
     plane = max((int(start), at) for at, start in enumerate(starts) if start <= cell)[1]
     slot = int(np.searchsorted(places.slot_planes, plane, side="right")) - 1
-    other = int(places.plane_other[plane])
+    other = int(places.plane_record[plane, OTHER])
     return (slot,) if other < 0 else (slot, other)

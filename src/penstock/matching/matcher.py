@@ -419,7 +419,7 @@ class Matcher:
             renumbered = new_number[part.table.filters.ids]
             # The dead may belong to ids that are gone; no match asks for theirs.
             renumbered[renumbered < 0] = 0
-            made = Part(part.table._replace(filters=part.table.filters._replace(ids=renumbered)))
+            made = Part(part.table.with_ids(renumbered))
             made.died, made.dead = part.died, part.dead
             parts.append(made)
         home = np.full(len(live) + 64, _NOWHERE, np.int32)

@@ -127,11 +127,9 @@ class Part:
         )
         shown = table.filters
         if filters:
-            shown = shown._replace(ids=np.arange(table.size, dtype=np.int32))
+            shown = table.with_ids(np.arange(table.size, dtype=np.int32)).filters
         offsets, numbers, space.match_epoch, _ = match(
             batch,
-            0,
-            len(batch.start),
             slot_of,
             codes,
             pattern_offsets,

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.errors import LimitError
 from penstock.matching.columns import offsets_of
 from penstock.matching.kernels import build, match
-from penstock.matching.kernels.build import ABSENT, ALWAYS, LISTED, NOWHERE, PATTERNED, PLANED
+from penstock.matching.kernels.build import ABSENT, ALWAYS, LISTED, NOWHERE, PATTERNED, PLANED, Draft
 from penstock.matching.kernels.match import DOWN, LEVEL, UP, Filters, Lists, Places
 
 _LOOK: Final = 2.0
@@ -25,6 +26,10 @@ _CELLS_MAX: Final = 64
 """Cells of a plane that one filter may stand in."""
 
 _BUCKETS_MIN: Final = 8
+
+
+WORDS_MAX: Final = 2**31
+"""Words (conditions, and pairs of values in lists) of one table: their places have 32 bits."""
 
 
 class Chances(NamedTuple):
@@ -52,7 +57,7 @@ class _Planes(NamedTuple):
 
 
 def place_filters(
-    filters: Filters,
+    filters: Draft,
     never: NDArray[np.bool_],
     ends: NDArray[np.int64],
     chances: Chances,
@@ -104,28 +109,30 @@ def place_filters(
     major[planed] = first_cell[planed]
     order = np.lexsort((key, major, place))
     ids = np.empty(count, np.int32)
-    word_offsets = np.empty(count + 1, np.int32)
-    heads = np.empty(count, np.uint64)
-    words = np.empty(len(filters.words), np.uint64)
+    record = np.empty((count + 1, 2), np.uint64)
     # Only what the place itself makes sure of need not be tested: it stands last.
     sure = (listed & skip) | absent | patterned
-    build.arrange(filters, order, np.where(sure, access, -1), chances.word, ids, heads, word_offsets, words)
-    arranged = filters._replace(
-        ids=ids, heads=heads, word_offsets=word_offsets, words=words[: word_offsets[-1]].copy()
-    )
+    shown = np.where(sure, access, -1)
+    size = build.arrange(filters, order, shown, chances.word, ids, record, np.empty(0, np.uint64))
+    if size > WORDS_MAX:
+        raise LimitError(f"the filters have {size:,} words", "WORDS_MAX", WORDS_MAX)
+    # One more, so that an empty array does not ask for counting only.
+    words = np.zeros(size + 1, np.uint64)
+    build.arrange(filters, order, shown, chances.word, ids, record, words)
+    arranged = Filters(ids, record, words)
     starts = np.searchsorted(place[order], np.arange(NOWHERE, PLANED + 2))
     lists = _lists(order, starts[LISTED], starts[LISTED + 1], list_number, key, skip, slots, ends)
     places = _places(order, major, starts, nothing_to_test, planes, slots, pattern_count)
     return arranged, lists, places, order
 
 
-def _pattern_of(filters: Filters, access: NDArray[np.int64]) -> NDArray[np.int64]:
+def _pattern_of(filters: Draft, access: NDArray[np.int64]) -> NDArray[np.int64]:
     found: NDArray[np.int64] = (filters.words[access] & np.uint64((1 << 62) - 1)).astype(np.int64)
     return found
 
 
 def _make_planes(
-    filters: Filters,
+    filters: Draft,
     place: NDArray[np.uint8],
     access: NDArray[np.int64],
     second: NDArray[np.int64],
@@ -222,7 +229,7 @@ def _make_planes(
 
 
 def _buckets(
-    filters: Filters,
+    filters: Draft,
     access: NDArray[np.int64],
     second: NDArray[np.int64],
     slot: NDArray[np.int64],
@@ -259,7 +266,7 @@ def _buckets(
         base, end = int(chances.cell_base[s]), int(ends[s, 2])
         share = float(chances.presence[s])
         wanted = 1.5 * share / max(1e-9, float(width[s]))
-        fill = np.sqrt(8.0 * filled[s] / max(1, planes[s]))
+        fill = np.sqrt(16.0 * filled[s] / max(1, planes[s]))
         wanted = int(max(_BUCKETS_MIN, min(wanted, fill)))
         boundary = marks[base : base + end]
         if int(boundary.sum()) + 1 > wanted:
@@ -279,7 +286,7 @@ def _buckets(
 
 
 def _value_buckets(
-    filters: Filters,
+    filters: Draft,
     access: NDArray[np.int64],
     alone: NDArray[np.int64],
     single: NDArray[np.int64],
@@ -396,12 +403,11 @@ def _places(
         pattern_split=(starts[PATTERNED] + np.searchsorted(patterned, 2 * numbers[:-1] + 1)).astype(np.int32),
         always=np.array([starts[ALWAYS], starts[ALWAYS] + sole_always, starts[ALWAYS + 1]], np.int32),
         slot_planes=np.searchsorted(planes.slot, np.arange(slots + 1)).astype(np.int32),
-        plane_other=planes.other.astype(np.int32),
-        plane_width=planes.width.astype(np.int32),
-        plane_grid=planes.grid.astype(np.int64),
-        plane_bucket=planes.bucket.astype(np.int64),
-        plane_other_bucket=planes.other_bucket.astype(np.int64),
+        plane_record=np.stack(
+            [planes.other, planes.width, planes.grid, planes.bucket, planes.other_bucket], axis=1
+        ).astype(np.int32),
         buckets=planes.buckets,
         grid=grid.astype(np.int32),
-        members=position[planes.member[by_cell]],
+        # One more, so that there is always something to fetch.
+        members=np.append(position[planes.member[by_cell]], np.int32(0)),
     )

@@ -96,7 +96,7 @@ def stats_of(
     return Stats(
         ids=ids,
         filters=sum(part.live for part in snapshot.parts),
-        constraints=sum(len(t.filters.words) + int((t.filters.heads != _TRUE).sum()) for t in tables),
+        constraints=sum(table.constraints for table in tables),
         parts=len(tables),
         removed=sum(part.dead for part in snapshot.parts),
         bytes=sum(part.table.nbytes + part.died.nbytes for part in snapshot.parts)
@@ -108,6 +108,3 @@ def stats_of(
         expensive_filters=sorted(costs, key=lambda cost: -cost.tests_per_event)[:top],
         expensive_constraints=constraints[:top],
     )
-
-
-_TRUE = np.uint64((1 << 22) - 1)

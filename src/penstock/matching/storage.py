@@ -47,6 +47,7 @@ class _Manifest(msgspec.Struct):
     byteorder: str
     names: list[str] | None
     """The attributes of the slots; null where there is no filter at all."""
+    constraints: int
     distinct: bool
     distinct_ids: int
     arrays: dict[str, _Array]
@@ -80,6 +81,7 @@ def save(
             version=VERSION,
             byteorder="little" if np.little_endian else "big",
             names=None if table is None else table.names,
+            constraints=0 if table is None else table.constraints,
             distinct=table is not None and table.distinct,
             distinct_ids=0 if table is None else table.distinct_ids,
             arrays=described,
@@ -137,7 +139,9 @@ def load(path: str | PathLike[str]) -> tuple[Table | None, IdTable]:
         ids = IdTable.from_arrays(arrays.pop("ids.bytes"), arrays.pop("ids.offsets"))
         if manifest.names is None:
             return None, ids
-        return from_arrays(manifest.names, arrays, manifest.distinct, manifest.distinct_ids), ids
+        return from_arrays(
+            manifest.names, arrays, manifest.constraints, manifest.distinct, manifest.distinct_ids
+        ), ids
     except KeyError as error:
         raise InputError(f"{folder}: damaged: the array {error} is missing") from None
 

@@ -23,6 +23,8 @@ class Table(NamedTuple):
     filters: Filters
     lists: Lists
     places: Places
+    constraints: int
+    """How many conditions the filters have in all."""
     distinct: bool
     """Whether no id has two filters."""
     distinct_ids: int
@@ -38,6 +40,12 @@ class Table(NamedTuple):
         """The bytes of all arrays."""
         return sum(array.nbytes for array in self.arrays().values())
 
+    def with_ids(self, ids: NDArray[np.int32]) -> "Table":
+        """The same filters under other ids."""
+        record = self.filters.record.copy()
+        record[:-1, 1] = (record[:-1, 1] & ~np.uint64(0xFFFFFFFF)) | ids.astype(np.uint64)
+        return self._replace(filters=self.filters._replace(ids=ids, record=record))
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name: `cells.number_high` and so on."""
         found: dict[str, NDArray[Any]] = {}
@@ -50,7 +58,7 @@ class Table(NamedTuple):
 
 
 def from_arrays(
-    names: list[str], arrays: dict[str, NDArray[Any]], distinct: bool, distinct_ids: int
+    names: list[str], arrays: dict[str, NDArray[Any]], constraints: int, distinct: bool, distinct_ids: int
 ) -> Table:
     """The table of arrays as `Table.arrays` gives them."""
 
@@ -66,6 +74,7 @@ def from_arrays(
         filters=part(Filters, "filters"),
         lists=part(Lists, "lists"),
         places=part(Places, "places"),
+        constraints=constraints,
         distinct=distinct,
         distinct_ids=distinct_ids,
     )

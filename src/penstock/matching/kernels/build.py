@@ -1,5 +1,7 @@
 """Kernels that compile filters: from cuts to codes, from conditions to words, from filters to places."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from penstock.matching.kernels.jit import kernel, outlined
@@ -14,7 +16,6 @@ from penstock.matching.kernels.match import (
     SLOT_BITS,
     TRUE_WORD,
     UP,
-    Filters,
 )
 from penstock.matching.kernels.resolve import NUMBERS, Cells, strings_start, times_start
 from penstock.matching.kernels.search import Array, count_below
@@ -34,6 +35,18 @@ _SLOT_MASK = np.uint64((1 << SLOT_BITS) - 1)
 _CODE = np.uint64(CODE_BITS)
 _CODE_MASK = np.uint64((1 << CODE_BITS) - 1)
 _REST = np.uint64((1 << 62) - 1)
+_HALF = np.uint64(32)
+
+
+class Draft(NamedTuple):
+    """Filters before they have their places: words in the order of the columns, sets apart from them."""
+
+    ids: Array
+    word_offsets: Array
+    words: Array
+    set_slot: Array
+    set_offsets: Array
+    set_codes: Array
 
 
 @kernel
@@ -238,7 +251,7 @@ def make_words(
 
 
 @kernel
-def chances(filters: Filters, cumulative: Array, cell_base: Array, pattern_chance: Array) -> Array:
+def chances(filters: Draft, cumulative: Array, cell_base: Array, pattern_chance: Array) -> Array:
     """For each word the share of events for which it is expected to hold.
 
     `cumulative` holds for each slot, from its `cell_base` on, the share of events below each code.
@@ -266,7 +279,7 @@ def chances(filters: Filters, cumulative: Array, cell_base: Array, pattern_chanc
 
 
 @outlined
-def word_slot(filters: Filters, word: int) -> int:
+def word_slot(filters: Draft, word: int) -> int:
     """The slot of a range or set."""
     if word >> _KIND == RANGE:
         return np.int64((word >> _SLOT) & _SLOT_MASK)
@@ -274,7 +287,7 @@ def word_slot(filters: Filters, word: int) -> int:
 
 
 @outlined
-def word_low(filters: Filters, word: int) -> int:
+def word_low(filters: Draft, word: int) -> int:
     """The first code of a range or set."""
     if word >> _KIND == RANGE:
         return np.int64((word >> _CODE) & _CODE_MASK)
@@ -282,7 +295,7 @@ def word_low(filters: Filters, word: int) -> int:
 
 
 @outlined
-def word_high(filters: Filters, word: int) -> int:
+def word_high(filters: Draft, word: int) -> int:
     """One more than the last code of a range or set."""
     if word >> _KIND == RANGE:
         return np.int64(word & _CODE_MASK)
@@ -290,7 +303,7 @@ def word_high(filters: Filters, word: int) -> int:
 
 
 @outlined
-def _is_points(filters: Filters, word: int) -> bool:
+def _is_points(filters: Draft, word: int) -> bool:
     """Whether a set is a list of single cells, or of few intervals that are nearly so."""
     at = np.int64(word & _REST)
     total = 0
@@ -303,7 +316,7 @@ def _is_points(filters: Filters, word: int) -> bool:
 
 @outlined
 def _offer(
-    filters: Filters, w: int, chance: Array, cumulative: Array, cell_base: Array
+    filters: Draft, w: int, chance: Array, cumulative: Array, cell_base: Array
 ) -> tuple[int, float, bool]:
     """The place that a word could give access at, at what cost, and whether it could be a side of a plane."""
     word = filters.words[w]
@@ -329,7 +342,7 @@ def _offer(
 
 @kernel
 def choose(
-    filters: Filters,
+    filters: Draft,
     never: Array,
     chance: Array,
     cumulative: Array,
@@ -377,7 +390,7 @@ def choose(
 
 @kernel
 def list_keys(
-    filters: Filters,
+    filters: Draft,
     place: Array,
     access: Array,
     ends: Array,
@@ -436,26 +449,22 @@ def list_keys(
 
 @kernel
 def arrange(
-    filters: Filters,
-    order: Array,
-    access: Array,
-    chance: Array,
-    ids: Array,
-    heads: Array,
-    word_offsets: Array,
-    words: Array,
-) -> None:
-    """Write the filters in their final order: what fails most often first, the access last."""
+    filters: Draft, order: Array, access: Array, chance: Array, ids: Array, record: Array, words: Array
+) -> int:
+    """Write the filters in their final order: what fails most often first, the access last.
+
+    Returned is how many words there are; with an empty array for them they are only counted.
+    """
     longest = 1
     for f in range(len(filters.ids)):
         longest = max(longest, filters.word_offsets[f + 1] - filters.word_offsets[f])
     placed = np.empty(longest, np.float32)
     sorted_words = np.empty(longest, np.uint64)
+    counting = len(words) == 0
     n = 0
     for at in range(len(order)):
         f = order[at]
         ids[at] = filters.ids[f]
-        word_offsets[at] = n
         count = 0
         for w in range(filters.word_offsets[f], filters.word_offsets[f + 1]):
             if w == access[f]:
@@ -471,11 +480,37 @@ def arrange(
         if access[f] >= 0:
             sorted_words[count] = filters.words[access[f]]
             count += 1
-        heads[at] = sorted_words[0] if count > 0 else TRUE_WORD
-        for i in range(1, count):
-            words[n] = sorted_words[i]
-            n += 1
-    word_offsets[len(order)] = n
+        record[at, 0] = TRUE_WORD
+        record[at, 1] = (np.uint64(n) << _HALF) | np.uint64(filters.ids[f])
+        for i in range(count):
+            word = sorted_words[i]
+            number = np.int64(word & _REST)
+            is_set = word >> _KIND == SET
+            first = 0
+            toggles = 0
+            if is_set:
+                first = filters.set_offsets[number]
+                toggles = filters.set_offsets[number + 1] - first
+                word = (
+                    (np.uint64(SET) << _KIND)
+                    | (np.uint64(filters.set_slot[number]) << _SLOT)
+                    | np.uint64(toggles)
+                )
+            if i == 0:
+                record[at, 0] = word
+            else:
+                if not counting:
+                    words[n] = word
+                n += 1
+            for k in range(0, toggles, 2):
+                if not counting:
+                    words[n] = np.uint64(filters.set_codes[first + k]) | (
+                        np.uint64(filters.set_codes[first + k + 1]) << _HALF
+                    )
+                n += 1
+    record[len(order), 0] = TRUE_WORD
+    record[len(order), 1] = np.uint64(n) << _HALF
+    return n
 
 
 @kernel
@@ -489,7 +524,7 @@ def dense_positions(keys: Array, first: int, size: int, low: int, high: int, out
 
 
 @outlined
-def _buckets_of(filters: Filters, word: int, bucket_at: int, buckets: Array, found: Array, limit: int) -> int:
+def _buckets_of(filters: Draft, word: int, bucket_at: int, buckets: Array, found: Array, limit: int) -> int:
     """The buckets that a range or set touches, each once, in order; -1 if there are more than `limit`."""
     n = 0
     next_bucket = 0
@@ -517,7 +552,7 @@ def _buckets_of(filters: Filters, word: int, bucket_at: int, buckets: Array, fou
 
 @kernel
 def plane_cells(
-    filters: Filters,
+    filters: Draft,
     chosen: Array,
     plane: Array,
     access: Array,
@@ -584,7 +619,7 @@ def bucket_by_boundaries(is_boundary: Array, first: int, last: int, buckets: Arr
 
 
 @kernel
-def mark_lows(filters: Filters, chosen_words: Array, cell_base: Array, marks: Array) -> None:
+def mark_lows(filters: Draft, chosen_words: Array, cell_base: Array, marks: Array) -> None:
     """Mark the codes at which intervals of the words begin, and where they end."""
     for i in range(len(chosen_words)):
         word = filters.words[chosen_words[i]]
@@ -600,7 +635,7 @@ def mark_lows(filters: Filters, chosen_words: Array, cell_base: Array, marks: Ar
 
 
 @kernel
-def access_slots(filters: Filters, at: Array) -> Array:
+def access_slots(filters: Draft, at: Array) -> Array:
     """The slots of the words at some positions (-1 where a position is negative)."""
     slots = np.full(len(at), -1, np.int64)
     for i in range(len(at)):
@@ -610,7 +645,7 @@ def access_slots(filters: Filters, at: Array) -> Array:
 
 
 @kernel
-def mark_values(filters: Filters, chosen_words: Array, base: Array, marks: Array) -> None:
+def mark_values(filters: Draft, chosen_words: Array, base: Array, marks: Array) -> None:
     """Mark every code that the words, ranges or sets, hold."""
     for i in range(len(chosen_words)):
         word = filters.words[chosen_words[i]]

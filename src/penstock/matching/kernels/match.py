@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.matching.batch import NO_EVENT, Batch
-from penstock.matching.kernels.jit import inlined, kernel
-from penstock.matching.kernels.search import Array, count_below, count_to
+from penstock.matching.kernels.jit import kernel, outlined
+from penstock.matching.kernels.search import Array
 
 TRUE_WORD = np.uint64((1 << 22) - 1)
 """A range of all codes: the head of a filter that has no condition."""
@@ -33,7 +33,8 @@ NOT_PATTERN = 3
 
 SLOT_BITS = 18
 CODE_BITS = 22
-"""A range has its slot and both ends in one word. What does not fit is stored as a set."""
+"""A range has its slot and both ends in one word; a set its slot and the number of its toggles. A range whose
+codes do not fit is a set."""
 
 LEVEL = 0
 UP = 1
@@ -46,25 +47,25 @@ _SLOT_MASK = np.uint64((1 << SLOT_BITS) - 1)
 _CODE = np.uint64(CODE_BITS)
 _CODE_MASK = np.uint64((1 << CODE_BITS) - 1)
 _REST = np.uint64((1 << 62) - 1)
+_HALF = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
 
-_LINEAR = 8
-"""Sets of so few cuts are searched one by one."""
+_FEW = 8
+"""Sets of so few toggles are searched one by one."""
 
 
 class Filters(NamedTuple):
     """All filters, in the order of their places.
 
-    The head of a filter is the condition that is tested first and most often decides; the others are the
-    words from its offset on. What its place makes sure of stands last, and is the head if there is no other.
+    A filter's record is its head, the condition that is tested first and most often decides, and beside it
+    where its words start and its id (again): what a candidate needs lies together. The words are the other
+    conditions; what the filter's place makes sure of stands last (and is the head if there is no other). A
+    set is followed by its toggles, two to a word; those of a head that is a set come first of all.
     """
 
     ids: Array
-    heads: Array
-    word_offsets: Array
+    record: Array
     words: Array
-    set_slot: Array
-    set_offsets: Array
-    set_codes: Array
 
 
 class Lists(NamedTuple):
@@ -96,14 +97,16 @@ class Places(NamedTuple):
     pattern_split: Array
     always: Array
     slot_planes: Array
-    plane_other: Array
-    plane_width: Array
-    plane_grid: Array
-    plane_bucket: Array
-    plane_other_bucket: Array
+    plane_record: Array
+    """For each plane what the constants below name."""
     buckets: Array
     grid: Array
     members: Array
+
+
+OTHER, PLANE_WIDTH, GRID, BUCKET, OTHER_BUCKET = range(5)
+"""A plane's other slot, or -1; how many buckets that has; where the plane's cells start in `grid`; where the
+buckets of the two slots' codes start."""
 
 
 class Scratch(NamedTuple):
@@ -115,154 +118,72 @@ class Scratch(NamedTuple):
     stamp: Array
 
 
-@inlined
-def _holds(
-    word: int, set_slot: Array, set_offsets: Array, set_codes: Array, code: Array, bits: Array
-) -> bool:
-    """Whether one condition is true."""
-    kind = word >> _KIND
-    if kind == RANGE:
-        c = np.uint64(code[(word >> _SLOT) & _SLOT_MASK])
-        return (word >> _CODE) & _CODE_MASK <= c < word & _CODE_MASK
-    rest = np.int64(word & _REST)
-    if kind == PATTERN:
-        return bits[rest] != 0
-    if kind == NOT_PATTERN:
-        return bits[rest] == 0
-    c32 = code[set_slot[rest]]
-    first = set_offsets[rest]
-    last = set_offsets[rest + 1]
-    if last - first <= _LINEAR:
-        inside = False
-        for i in range(first, last):
-            if set_codes[i] <= c32:
-                inside = not inside
-        return inside
-    return count_to(set_codes, first, last, c32) & 1 == 1
-
-
-@inlined
-def _add_run(
-    ids: Array,
-    first: int,
-    last: int,
-    distinct: bool,
-    died: Array,
-    version: int,
-    stamp: Array,
-    epoch: int,
-    out: Array,
-    n: int,
-) -> int:
-    """Take all filters of a run: nothing is left to test."""
-    if distinct and len(died) == 0:
-        for f in range(first, last):
-            out[n] = ids[f]
-            n += 1
-    else:
-        for f in range(first, last):
-            if len(died) > 0 and died[f] <= version:
-                continue
-            i = ids[f]
-            if not distinct:
-                if stamp[i] == epoch:
-                    continue
-                stamp[i] = epoch
-            out[n] = i
-            n += 1
-    return n
-
-
-@inlined
-def _room(out: Array, n: int, more: int) -> Array:
-    if n + more <= len(out):
-        return out
-    grown = np.empty(2 * (n + more), np.int32)
-    grown[:n] = out[:n]
-    return grown
-
-
-@inlined
-def _position(
-    wanted: int, low: int, high: int, dense: int, positions: Array, keys: Array, keys_at: int, size: int
-) -> int:
-    """How many keys of a list are below a code."""
-    if dense >= 0:
-        return positions[dense + min(max(wanted, low), high) - low]  # type: ignore[no-any-return]
-    return count_below(keys, keys_at, keys_at + size, wanted)
-
-
-@inlined
-def _room_for_runs(runs: Array, count: int, more: int) -> Array:
-    if count + more <= len(runs):
-        return runs
-    grown = np.empty((2 * (count + more), 3), np.int32)
-    grown[:count] = runs[:count]
-    return grown
-
-
-@kernel
-def match(
-    batch: Batch,
+@outlined
+def _match_events(
     first_event: int,
-    last_event: int,
+    n: int,
+    event_start: Array,
+    event_count: Array,
+    entries: Array,
+    value_attribute: Array,
     slot_of: Array,
     codes: Array,
     pattern_offsets: Array,
     pattern_numbers: Array,
-    filters: Filters,
-    lists: Lists,
-    places: Places,
+    ids: Array,
+    filter_record: Array,
+    words: Array,
+    slot_first: Array,
+    slot_split: Array,
+    slot_last: Array,
+    record: Array,
+    positions: Array,
+    keys: Array,
+    absent_slot: Array,
+    absent_first: Array,
+    absent_split: Array,
+    absent_last: Array,
+    pattern_first: Array,
+    pattern_split: Array,
+    always: Array,
+    slot_planes: Array,
+    plane_record: Array,
+    buckets: Array,
+    grid: Array,
+    members: Array,
     distinct: bool,
     all_ids: int,
     died: Array,
     version: int,
-    scratch: Scratch,
+    code: Array,
+    present: Array,
+    bits: Array,
+    stamp: Array,
     epoch: int,
     visits: Array,
-) -> tuple[Array, Array, int, int]:
-    """Offsets and ids of the filters that match each of the events, the last epoch used, and a number.
+    offsets: Array,
+    out: Array,
+    sure: Array,
+    unsure: Array,
+) -> tuple[int, int, int, int, int, int]:
+    """Match events until all are done, or there is not enough room for what one may find.
 
-    `distinct`: no id has two filters, so that none can be found twice. `all_ids`: how many ids there are,
-    so that an event which matched them all is done with. `visits`, if not empty, counts for each filter how
-    often it was tested. The number means nothing: it makes the processor fetch what will be needed.
+    Returned are the event that comes next, how many ids there are, the last epoch, a number that means
+    nothing (it makes the processor fetch what will be needed), and how much room is needed for runs and for
+    ids, 0 where there is enough.
+
+    Nothing is allocated here, and no array is given another name: Numba then counts no references.
 
     Tables are larger than caches, and waiting for memory is most of the work. So the runs of filters that
     concern an event are noted first, touching each: the processor fetches many at a time. Then the runs
     that have nothing left to test are taken, and at last the others are tested.
     """
-    # Every field of a tuple that is looked up costs a count of references: once, not once a filter.
-    ids, heads, word_offsets, words, set_slot, set_offsets, set_codes = filters
-    slot_first, slot_split, slot_last, record, positions, keys = lists
-    (
-        absent_slot,
-        absent_first,
-        absent_split,
-        absent_last,
-        pattern_first,
-        pattern_split,
-        always,
-        slot_planes,
-        plane_other,
-        plane_width,
-        plane_grid,
-        plane_bucket,
-        plane_other_bucket,
-        buckets,
-        grid,
-        members,
-    ) = places
-    code, present, bits, stamp = scratch
-    event_start, event_count, entries, value_attribute = batch[:4]
-    offsets = np.zeros(last_event - first_event + 1, np.int64)
-    out = np.empty(max(1024, 4 * (last_event - first_event)), np.int32)
-    sure = np.empty((256, 3), np.int32)
-    unsure = np.empty((256, 3), np.int32)
     touched = np.int64(0)
-    n = 0
-    for event in range(first_event, last_event):
+    final = len(ids) - 1
+    final_member = len(members) - 1
+    for event in range(first_event, len(event_start)):
         if event_count[event] == NO_EVENT:
-            offsets[event - first_event + 1] = n
+            offsets[event + 1] = n
             continue
         epoch += 1
         begin = n
@@ -278,6 +199,18 @@ def match(
                 present[slots] = slot
                 slots += 1
 
+        needed = len(absent_slot) + 2
+        for s in range(slots):
+            slot = present[s]
+            needed += slot_last[slot] - slot_first[slot] + slot_planes[slot + 1] - slot_planes[slot]
+        if len(pattern_offsets) > 0:
+            for e in range(entries_first, entries_last):
+                needed += pattern_offsets[entries[e] + 1] - pattern_offsets[entries[e]]
+        if needed > len(sure):
+            for s in range(slots):
+                code[present[s]] = 0
+            return event, n, epoch, touched, needed, 0
+
         sure_runs = 0
         unsure_runs = 0
         for s in range(slots):
@@ -288,10 +221,8 @@ def match(
             lists_last = slot_last[slot]
             planes_first = slot_planes[slot]
             planes_last = slot_planes[slot + 1]
-            sure = _room_for_runs(sure, sure_runs, lists_split - lists_first)
-            unsure = _room_for_runs(
-                unsure, unsure_runs, lists_last - lists_split + planes_last - planes_first
-            )
+            # No branch here waits for what is looked up: a guess that fails would stop the fetching. An empty
+            # run is written, and written over.
             for at in range(lists_first, lists_last):
                 low = record[at, LOW]
                 high = record[at, HIGH]
@@ -301,54 +232,71 @@ def match(
                 size = record[at, SIZE]
                 dense = record[at, DENSE]
                 kind = record[at, KIND]
-                last = first + _position(c + 1, low, high, dense, positions, keys, record[at, KEYS], size)
+                # How many keys are below c + 1, and for ranges of some width, below c + 1 - width.
+                if dense >= 0:
+                    upper = positions[dense + min(max(c + 1, low), high) - low]
+                    lower = upper
+                    if kind == LEVEL:
+                        lower = positions[dense + min(max(c + 1 - record[at, WIDTH], low), high) - low]
+                else:
+                    base = record[at, KEYS]
+                    length = size
+                    while length > 0:
+                        half = length >> 1
+                        if keys[base + half] <= c:
+                            base += half + 1
+                            length -= half + 1
+                        else:
+                            length = half
+                    upper = base - record[at, KEYS]
+                    lower = upper
+                    if kind == LEVEL:
+                        wanted = c - record[at, WIDTH]
+                        base = record[at, KEYS]
+                        length = upper
+                        while length > 0:
+                            half = length >> 1
+                            if keys[base + half] <= wanted:
+                                base += half + 1
+                                length -= half + 1
+                            else:
+                                length = half
+                        lower = base - record[at, KEYS]
+                last = first + upper
                 if kind == DOWN:
                     first, last = last, first + size
                 elif kind == LEVEL:
-                    first += _position(
-                        c + 1 - record[at, WIDTH],
-                        low,
-                        high,
-                        dense,
-                        positions,
-                        keys,
-                        record[at, KEYS],
-                        size,
-                    )
-                if first >= last:
-                    continue
+                    first += lower
                 if at < lists_split:
-                    touched += ids[first]
+                    touched += ids[min(first, final)]
                     sure[sure_runs, 0] = first
                     sure[sure_runs, 1] = last
-                    sure_runs += 1
+                    sure_runs += first < last
                 else:
-                    touched += np.int64(heads[first])
+                    touched += np.int64(filter_record[min(first, final), 1])
                     unsure[unsure_runs, 0] = first
                     unsure[unsure_runs, 1] = last
                     unsure[unsure_runs, 2] = record[at, SKIP]
-                    unsure_runs += 1
+                    unsure_runs += first < last
             for plane in range(planes_first, planes_last):
-                cell = plane_grid[plane]
-                other = plane_other[plane]
+                other = plane_record[plane, OTHER]
+                bucket = np.int64(buckets[plane_record[plane, BUCKET] + c])
                 if other >= 0:
                     c_other = code[other]
                     if c_other == 0:
                         continue
-                    cell += np.int64(buckets[plane_bucket[plane] + c]) * plane_width[plane]
-                    cell += buckets[plane_other_bucket[plane] + c_other]
-                else:
-                    cell += buckets[plane_bucket[plane] + c]
+                    bucket = (
+                        bucket * plane_record[plane, PLANE_WIDTH]
+                        + buckets[plane_record[plane, OTHER_BUCKET] + c_other]
+                    )
+                cell = plane_record[plane, GRID] + bucket
                 first = grid[cell]
                 last = grid[cell + 1]
-                if first < last:
-                    touched += members[first]
-                    unsure[unsure_runs, 0] = first
-                    unsure[unsure_runs, 1] = last
-                    unsure[unsure_runs, 2] = -1
-                    unsure_runs += 1
-        sure = _room_for_runs(sure, sure_runs, 1 + len(absent_slot))
-        unsure = _room_for_runs(unsure, unsure_runs, 1 + len(absent_slot))
+                touched += members[min(first, final_member)]
+                unsure[unsure_runs, 0] = first
+                unsure[unsure_runs, 1] = last
+                unsure[unsure_runs, 2] = -1
+                unsure_runs += first < last
         if always[0] < always[1]:
             sure[sure_runs, 0] = always[0]
             sure[sure_runs, 1] = always[1]
@@ -374,8 +322,6 @@ def match(
                 v = entries[e]
                 matched_first = pattern_offsets[v]
                 matched_last = pattern_offsets[v + 1]
-                sure = _room_for_runs(sure, sure_runs, matched_last - matched_first)
-                unsure = _room_for_runs(unsure, unsure_runs, matched_last - matched_first)
                 for at in range(matched_first, matched_last):
                     p = pattern_numbers[at]
                     bits[p] = 1
@@ -388,17 +334,44 @@ def match(
                         sure[sure_runs, 1] = split
                         sure_runs += 1
                     if split < last:
-                        touched += np.int64(heads[split])
+                        touched += np.int64(filter_record[split, 1])
                         unsure[unsure_runs, 0] = split
                         unsure[unsure_runs, 1] = last
                         unsure[unsure_runs, 2] = 1
                         unsure_runs += 1
 
+        most = n
+        for r in range(sure_runs):
+            most += sure[r, 1] - sure[r, 0]
+        for r in range(unsure_runs):
+            most += unsure[r, 1] - unsure[r, 0]
+        if most > len(out):
+            for s in range(slots):
+                code[present[s]] = 0
+            if len(pattern_offsets) > 0:
+                for e in range(entries_first, entries_last):
+                    v = entries[e]
+                    for at in range(pattern_offsets[v], pattern_offsets[v + 1]):
+                        bits[pattern_numbers[at]] = 0
+            return event, n, epoch, touched, 0, most
+
         for r in range(sure_runs):
             first = sure[r, 0]
             last = sure[r, 1]
-            out = _room(out, n, last - first)
-            n = _add_run(ids, first, last, distinct, died, version, stamp, epoch, out, n)
+            if distinct and len(died) == 0:
+                for f in range(first, last):
+                    out[n] = ids[f]
+                    n += 1
+            else:
+                for f in range(first, last):
+                    if len(died) > 0 and died[f] <= version:
+                        continue
+                    if not distinct:
+                        if stamp[ids[f]] == epoch:
+                            continue
+                        stamp[ids[f]] = epoch
+                    out[n] = ids[f]
+                    n += 1
             if n - begin == all_ids:
                 unsure_runs = 0
                 break
@@ -406,27 +379,59 @@ def match(
             first = unsure[r, 0]
             last = unsure[r, 1]
             skip = unsure[r, 2]
-            out = _room(out, n, last - first)
             for m in range(first, last):
                 f = m
                 if skip < 0:
                     f = members[m]
-                if not distinct and stamp[ids[f]] == epoch:
+                place = filter_record[f, 1]
+                key = np.int64(place & _LOW_HALF)
+                if not distinct and stamp[key] == epoch:
                     continue
                 if len(visits) > 0:
                     visits[f] += 1
-                if not _holds(heads[f], set_slot, set_offsets, set_codes, code, bits):
-                    continue
-                ok = True
-                for w in range(word_offsets[f], word_offsets[f + 1] - max(skip, 0)):
-                    if not _holds(words[w], set_slot, set_offsets, set_codes, code, bits):
-                        ok = False
+                # The head, then the words from w on, until one does not hold.
+                word = filter_record[f, 0]
+                w = np.int64(place >> _HALF)
+                w_last = np.int64(filter_record[f + 1, 1] >> _HALF) - max(skip, 0)
+                while True:
+                    what = word >> _KIND
+                    if what == RANGE:
+                        value = np.uint64(code[np.int64((word >> _SLOT) & _SLOT_MASK)])
+                        ok = (word >> _CODE) & _CODE_MASK <= value and value < word & _CODE_MASK
+                    elif what == SET:
+                        value = np.uint64(code[np.int64((word >> _SLOT) & _SLOT_MASK)])
+                        toggles = np.int64(word & _CODE_MASK)
+                        if toggles <= _FEW:
+                            # Inside after an odd number of toggles.
+                            ok = False
+                            for k in range(toggles):
+                                toggle = (words[w + (k >> 1)] >> (_HALF * np.uint64(k & 1))) & _LOW_HALF
+                                ok ^= toggle <= value
+                        else:
+                            base = 0
+                            length = toggles
+                            while length > 0:
+                                half = length >> 1
+                                k = base + half
+                                toggle = (words[w + (k >> 1)] >> (_HALF * np.uint64(k & 1))) & _LOW_HALF
+                                if toggle <= value:
+                                    base += half + 1
+                                    length -= half + 1
+                                else:
+                                    length = half
+                            ok = base & 1 == 1
+                        w += (toggles + 1) >> 1
+                    else:
+                        ok = (bits[np.int64(word & _REST)] != 0) == (what == PATTERN)
+                    if not ok or w >= w_last:
                         break
+                    word = words[w]
+                    w += 1
                 if not ok or (len(died) > 0 and died[f] <= version):
                     continue
                 if not distinct:
-                    stamp[ids[f]] = epoch
-                out[n] = ids[f]
+                    stamp[key] = epoch
+                out[n] = key
                 n += 1
             if n - begin == all_ids:
                 break
@@ -438,5 +443,116 @@ def match(
                 v = entries[e]
                 for at in range(pattern_offsets[v], pattern_offsets[v + 1]):
                     bits[pattern_numbers[at]] = 0
-        offsets[event - first_event + 1] = n
+        offsets[event + 1] = n
+    return len(event_start), n, epoch, touched, 0, 0
+
+
+@kernel
+def match(
+    batch: Batch,
+    slot_of: Array,
+    codes: Array,
+    pattern_offsets: Array,
+    pattern_numbers: Array,
+    filters: Filters,
+    lists: Lists,
+    places: Places,
+    distinct: bool,
+    all_ids: int,
+    died: Array,
+    version: int,
+    scratch: Scratch,
+    epoch: int,
+    visits: Array,
+) -> tuple[Array, Array, int, int]:
+    """Offsets and ids of the filters that match each of the events, the last epoch used, and a number.
+
+    `distinct`: no id has two filters, so that none can be found twice. `all_ids`: how many ids there are,
+    so that an event which matched them all is done with. `visits`, if not empty, counts for each filter how
+    often it was tested.
+    """
+    ids, filter_record, words = filters
+    slot_first, slot_split, slot_last, record, positions, keys = lists
+    (
+        absent_slot,
+        absent_first,
+        absent_split,
+        absent_last,
+        pattern_first,
+        pattern_split,
+        always,
+        slot_planes,
+        plane_record,
+        buckets,
+        grid,
+        members,
+    ) = places
+    code, present, bits, stamp = scratch
+    event_start, event_count, entries, value_attribute = batch[:4]
+    events = len(event_start)
+    offsets = np.zeros(events + 1, np.int64)
+    out = np.empty(1024 + 16 * events, np.int32)
+    sure = np.empty((256, 2), np.int32)
+    unsure = np.empty((256, 3), np.int32)
+    event = 0
+    n = 0
+    touched = np.int64(0)
+    while event < events:
+        event, n, epoch, more, runs, room = _match_events(
+            event,
+            n,
+            event_start,
+            event_count,
+            entries,
+            value_attribute,
+            slot_of,
+            codes,
+            pattern_offsets,
+            pattern_numbers,
+            ids,
+            filter_record,
+            words,
+            slot_first,
+            slot_split,
+            slot_last,
+            record,
+            positions,
+            keys,
+            absent_slot,
+            absent_first,
+            absent_split,
+            absent_last,
+            pattern_first,
+            pattern_split,
+            always,
+            slot_planes,
+            plane_record,
+            buckets,
+            grid,
+            members,
+            distinct,
+            all_ids,
+            died,
+            version,
+            code,
+            present,
+            bits,
+            stamp,
+            epoch,
+            visits,
+            offsets,
+            out,
+            sure,
+            unsure,
+        )
+        touched += more
+        if runs > 0:
+            sure = np.empty((2 * runs, 2), np.int32)
+            unsure = np.empty((2 * runs, 3), np.int32)
+        if room > 0:
+            # What is left of the events will find as much as those before, more or less.
+            expected = n // max(1, event) * (events - event) * 5 // 4
+            grown = np.empty(max(2 * room, n + expected), np.int32)
+            grown[:n] = out[:n]
+            out = grown
     return offsets, out[:n], epoch, touched

@@ -123,90 +123,83 @@ def build_automaton(
     return count
 
 
-@outlined
+@inlined
 def matching_patterns(
-    automaton: Automaton,
-    patterns: Patterns,
+    edge_key: Array,
+    edge_child: Array,
+    fail: Array,
+    needle_at: Array,
+    link: Array,
+    needle_patterns: Array,
+    pattern_slot: Array,
+    pattern_kind: Array,
+    program: Array,
+    program_offsets: Array,
+    symbols: Array,
     slot: int,
     arena: Array,
     start: int,
     length: int,
     seen: Array,
     epoch: int,
+    text: Array,
     found: Array,
 ) -> int:
     """Put the numbers of all patterns of the slot that the string matches into `found`; how many.
 
     `seen` has a place for each node and holds no epoch yet that is `epoch`: each needle is looked at once
-    however often it occurs, so that the cost is the string's length and the number of its needles.
+    however often it occurs, so that the cost is the string's length and the number of its needles. `text`
+    has room for the string's code points, where some pattern has to be verified.
     """
-    edge_key, edge_child, fail, needle_at, link = automaton
-    needle_patterns, pattern_slot, pattern_kind = patterns[:3]
     total = 0
-    text = np.empty(0, np.int32)
-    decoded = False
+    size = -1
     state = 0
-    for at in range(start, start + length):
-        byte = arena[at]
-        following = _child(edge_key, edge_child, state, byte)
-        while following == 0 and state != 0:
-            state = fail[state]
+    end = start + length
+    none = len(needle_patterns) - 2
+    # One turn more than there are bytes, for the patterns that have no needle.
+    for at in range(start, end + 1):
+        node = 0
+        if at < end:
+            byte = arena[at]
             following = _child(edge_key, edge_child, state, byte)
-        state = following
-        at_end = at == start + length - 1
-        node = state if needle_at[state] >= 0 else link[state]
-        while node != 0 and (at_end or seen[node] != epoch):
-            fresh = seen[node] != epoch
-            seen[node] = epoch
-            first = needle_patterns[needle_at[node]]
-            last = needle_patterns[needle_at[node] + 1]
-            p = first + count_below(pattern_slot, first, last, slot)
+            while following == 0 and state != 0:
+                state = fail[state]
+                following = _child(edge_key, edge_child, state, byte)
+            state = following
+            node = state if needle_at[state] >= 0 else link[state]
+        at_end = at == end - 1
+        while at == end or (node != 0 and (at_end or seen[node] != epoch)):
+            fresh = True
+            needle = none
+            if at < end:
+                fresh = seen[node] != epoch
+                seen[node] = epoch
+                needle = needle_at[node]
+            last = needle_patterns[needle + 1]
+            p = needle_patterns[needle]
+            p += count_below(pattern_slot, p, last, slot)
             while p < last and pattern_slot[p] == slot:
                 kind = pattern_kind[p]
-                if kind == SUFFIX:
-                    if at_end:
-                        found[total] = p
-                        total += 1
-                elif fresh:
-                    if kind == GENERAL:
-                        if not decoded:
-                            text = code_points(arena, start, length)
-                            decoded = True
-                        ok = _program_matches(patterns, p, text)
-                    else:
-                        ok = True
-                    if ok:
-                        found[total] = p
-                        total += 1
+                ok = at_end if kind == SUFFIX else fresh
+                if ok and kind == GENERAL:
+                    if size < 0:
+                        size = code_points(arena, start, length, text)
+                    ok = like(
+                        symbols, program_offsets[program[p]], program_offsets[program[p] + 1], text, size
+                    )
+                if ok:
+                    found[total] = p
+                    total += 1
                 p += 1
+            if at == end:
+                break
             node = link[node]
-    none = len(needle_patterns) - 2
-    first = needle_patterns[none]
-    last = needle_patterns[none + 1]
-    p = first + count_below(pattern_slot, first, last, slot)
-    while p < last and pattern_slot[p] == slot:
-        if not decoded:
-            text = code_points(arena, start, length)
-            decoded = True
-        if _program_matches(patterns, p, text):
-            found[total] = p
-            total += 1
-        p += 1
     return total
 
 
 @outlined
-def _program_matches(patterns: Patterns, pattern: int, text: Array) -> bool:
-    program = patterns.program[pattern]
-    return like(
-        patterns.symbols, patterns.program_offsets[program], patterns.program_offsets[program + 1], text
-    )
-
-
-@outlined
-def code_points(arena: Array, start: int, length: int) -> Array:
-    """Decode valid UTF-8."""
-    text = np.empty(length, np.int32)
+def code_points(arena: Array, start: int, length: int, text: Array) -> int:
+    """Decode valid UTF-8 into `text`; returns how many code points there are."""
     n = 0
     at = start
     end = start + length
@@ -234,7 +227,7 @@ def code_points(arena: Array, start: int, length: int) -> Array:
             )
             at += 4
         n += 1
-    return text[:n]
+    return n
 
 
 @inlined
@@ -285,12 +278,11 @@ def _find(symbols: Array, first: int, last: int, text: Array, start: int, end: i
 
 
 @outlined
-def like(symbols: Array, first: int, last: int, text: Array) -> bool:
+def like(symbols: Array, first: int, last: int, text: Array, size: int) -> bool:
     """Whether a text matches the symbols of a pattern."""
     run = first
     while run < last and symbols[run] != RUN:
         run += 1
-    size = len(text)
     if run == last:
         return size == last - first and _fits(symbols, first, last, text, 0)
     tail = last
@@ -319,4 +311,5 @@ def like(symbols: Array, first: int, last: int, text: Array) -> bool:
 @kernel
 def like_text(symbols: Array, arena: Array) -> bool:
     """Whether a string matches a pattern: for tests, and for looking at one filter."""
-    return like(symbols, 0, len(symbols), code_points(arena, 0, len(arena)))
+    text = np.empty(len(arena), np.int32)
+    return like(symbols, 0, len(symbols), text, code_points(arena, 0, len(arena), text))

@@ -4,7 +4,7 @@ import numpy as np
 
 from penstock.matching.kernels.build import slot_end
 from penstock.matching.kernels.jit import kernel
-from penstock.matching.kernels.match import CODE_BITS, PATTERN, RANGE, SET, SLOT_BITS, TRUE_WORD, Filters
+from penstock.matching.kernels.match import CODE_BITS, PATTERN, RANGE, SLOT_BITS, TRUE_WORD, Filters
 from penstock.matching.kernels.resolve import NUMBERS, Cells, strings_start, times_start
 from penstock.matching.kernels.search import Array
 
@@ -15,6 +15,8 @@ _SLOT_MASK = np.uint64((1 << SLOT_BITS) - 1)
 _CODE = np.uint64(CODE_BITS)
 _CODE_MASK = np.uint64((1 << CODE_BITS) - 1)
 _REST = np.uint64((1 << 62) - 1)
+_HALF = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
 @kernel
@@ -24,16 +26,15 @@ def read_conditions(
     """The conditions of some filters, as the arrays of `Columns`, with slots for attributes."""
     total = 0
     codes = 0
+    record = filters.record
+    words = filters.words
     for i in range(len(positions)):
         f = positions[i]
-        for w in range(filters.word_offsets[f] - 1, filters.word_offsets[f + 1]):
-            word = filters.heads[f] if w < filters.word_offsets[f] else filters.words[w]
-            total += 1
-            if word >> _KIND == SET:
-                at = np.int64(word & _REST)
-                codes += filters.set_offsets[at + 1] - filters.set_offsets[at]
-            else:
-                codes += 2
+        w = np.int64(record[f, 1] >> _HALF)
+        last = np.int64(record[f + 1, 1] >> _HALF)
+        # No condition takes less than a word, no toggle less than half of one.
+        total += last - w + 1
+        codes += 2 * (last - w + 1)
     offsets = np.zeros(len(positions) + 1, np.int64)
     slot = np.zeros(total, np.int32)
     kind = np.empty(total, np.uint8)
@@ -48,10 +49,10 @@ def read_conditions(
     patterns = 0
     for i in range(len(positions)):
         f = positions[i]
-        for w in range(filters.word_offsets[f] - 1, filters.word_offsets[f + 1]):
-            word = filters.heads[f] if w < filters.word_offsets[f] else filters.words[w]
-            if word == TRUE_WORD:
-                continue
+        w = np.int64(record[f, 1] >> _HALF)
+        last = np.int64(record[f + 1, 1] >> _HALF)
+        word = record[f, 0]
+        while word != TRUE_WORD:
             what = word >> _KIND
             if what >= PATTERN:
                 number = np.int32(word & _REST)
@@ -66,9 +67,11 @@ def read_conditions(
                     toggles[0] = np.int32((word >> _CODE) & _CODE_MASK)
                     toggles[1] = np.int32(word & _CODE_MASK)
                 else:
-                    at = np.int64(word & _REST)
-                    s = np.int64(filters.set_slot[at])
-                    toggles = filters.set_codes[filters.set_offsets[at] : filters.set_offsets[at + 1]]
+                    s = np.int64((word >> _SLOT) & _SLOT_MASK)
+                    toggles = np.empty(np.int64(word & _CODE_MASK), np.int32)
+                    for k in range(len(toggles)):
+                        toggles[k] = np.int32((words[w + (k >> 1)] >> (_HALF * np.uint64(k & 1))) & _LOW_HALF)
+                    w += (len(toggles) + 1) >> 1
                 slot[c] = s
                 times = times_start(cells.number_offsets, s)
                 strings = strings_start(cells.number_offsets, cells.time_offsets, s)
@@ -116,6 +119,10 @@ def read_conditions(
             c += 1
             cut_offsets[c] = cut
             pattern_offsets[c] = patterns
+            if w >= last:
+                break
+            word = words[w]
+            w += 1
         offsets[i + 1] = c
     return (
         offsets,

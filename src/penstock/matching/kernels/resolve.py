@@ -87,6 +87,128 @@ def _literals_before(literals: Array, offsets: Array, arena: Array, start: int, 
     return low
 
 
+@outlined
+def _resolve_values(
+    first_value: int,
+    total: int,
+    epoch: int,
+    value_attribute: Array,
+    value_state: Array,
+    value_bits: Array,
+    value_length: Array,
+    arena: Array,
+    slot_of: Array,
+    number_offsets: Array,
+    number_high: Array,
+    number_low: Array,
+    time_offsets: Array,
+    time_key: Array,
+    string_offsets: Array,
+    string_key: Array,
+    string_ordered: Array,
+    literals: Array,
+    literal_offsets: Array,
+    literal_hash: Array,
+    edge_key: Array,
+    edge_child: Array,
+    fail: Array,
+    needle_at: Array,
+    link: Array,
+    needle_patterns: Array,
+    pattern_slot: Array,
+    pattern_kind: Array,
+    program: Array,
+    program_offsets: Array,
+    symbols: Array,
+    slot_has_patterns: Array,
+    seen: Array,
+    text: Array,
+    found: Array,
+    codes: Array,
+    offsets: Array,
+    numbers: Array,
+) -> tuple[int, int, int, int]:
+    """Resolve values until all are done, or there is not enough room for the patterns of one.
+
+    Returned are the value that comes next, how many patterns there are so far, the last epoch, and how much
+    room for patterns is needed. As in `match`, nothing is allocated here.
+    """
+    has_patterns = len(pattern_slot) > 0
+    # Any string that no filter names will do where order says nothing; one not below the empty string.
+    some_string = 2 if len(literal_offsets) > 1 and literal_offsets[1] == 0 else 0
+    for v in range(first_value, len(value_state)):
+        if has_patterns:
+            offsets[v + 1] = total
+        slot = slot_of[value_attribute[v]]
+        if slot < 0:
+            continue
+        state = value_state[v]
+        value = value_bits[v]
+        if state == STRING:
+            length = value_length[v]
+            literal = find_string(literals, literal_offsets, literal_hash, arena, value, length)
+            if literal >= 0:
+                bound = 2 * literal + 1
+            elif string_ordered[slot]:
+                bound = 2 * _literals_before(literals, literal_offsets, arena, value, length)
+            else:
+                bound = some_string
+            below = count_below(string_key, string_offsets[slot], string_offsets[slot + 1], bound)
+            codes[v] = strings_start(number_offsets, time_offsets, slot) + below
+            if has_patterns and slot_has_patterns[slot]:
+                epoch += 1
+                count = matching_patterns(
+                    edge_key,
+                    edge_child,
+                    fail,
+                    needle_at,
+                    link,
+                    needle_patterns,
+                    pattern_slot,
+                    pattern_kind,
+                    program,
+                    program_offsets,
+                    symbols,
+                    slot,
+                    arena,
+                    value,
+                    length,
+                    seen,
+                    epoch,
+                    text,
+                    found,
+                )
+                if total + count > len(numbers):
+                    return v, total, epoch, total + count
+                for i in range(count):
+                    numbers[total + i] = found[i]
+                total += count
+                offsets[v + 1] = total
+        elif state == INTEGER or state == DOUBLE:
+            low = np.int64(0)
+            if state == DOUBLE:
+                # -0.0 has the bits of the least integer, and is 0.
+                high = np.int64(0) if value == _LEAST else key_of_bits(value)
+            elif -_EXACT <= value <= _EXACT:
+                high = key_of_bits(np.float64(value).view(np.int64))
+            else:
+                # The greatest double not above it, and what is left over.
+                double = np.float64(value)
+                bits = double.view(np.int64)
+                if double >= 9223372036854775808.0 or np.int64(double) > value:
+                    bits += -1 if double > 0 else 1
+                high = key_of_bits(bits)
+                low = value - np.int64(np.int64(bits).view(np.float64))
+            codes[v] = _number_code(number_offsets, number_high, number_low, slot, high, low)
+        elif state == TIME:
+            first = time_offsets[slot]
+            below = count_to(time_key, first, time_offsets[slot + 1], value)
+            codes[v] = times_start(number_offsets, slot) + below
+        else:
+            codes[v] = state
+    return len(value_state), total, epoch, 0
+
+
 @kernel
 def resolve(
     batch: Batch,
@@ -116,66 +238,72 @@ def resolve(
         literal_offsets,
         literal_hash,
     ) = cells
-    slot_has_patterns = patterns.slot_has
+    edge_key, edge_child, fail, needle_at, link = automaton
+    (
+        needle_patterns,
+        pattern_slot,
+        pattern_kind,
+        program,
+        program_offsets,
+        symbols,
+        slot_has_patterns,
+    ) = patterns
     values = len(value_state)
     codes = np.zeros(values, np.int32)
-    has_patterns = len(patterns.slot) > 0
+    has_patterns = len(pattern_slot) > 0
     offsets = np.zeros(values + 1 if has_patterns else 0, np.int64)
-    numbers = np.empty(64 if has_patterns else 0, np.int32)
-    found = np.empty(len(patterns.slot), np.int32)
-    # Any string that no filter names will do where order says nothing; one not below the empty string.
-    some_string = 2 if len(literal_offsets) > 1 and literal_offsets[1] == 0 else 0
+    numbers = np.empty(64 + values if has_patterns else 0, np.int32)
+    found = np.empty(len(pattern_slot), np.int32)
+    longest = 0
+    if len(symbols) > 0:
+        for v in range(values):
+            longest = max(longest, value_length[v])
+    text = np.empty(longest, np.int32)
+    value = 0
     total = 0
-    for v in range(values):
-        if has_patterns:
-            offsets[v + 1] = total
-        slot = slot_of[value_attribute[v]]
-        if slot < 0:
-            continue
-        state = value_state[v]
-        value = value_bits[v]
-        if state == STRING:
-            length = value_length[v]
-            literal = find_string(literals, literal_offsets, literal_hash, arena, value, length)
-            if literal >= 0:
-                bound = 2 * literal + 1
-            elif string_ordered[slot]:
-                bound = 2 * _literals_before(literals, literal_offsets, arena, value, length)
-            else:
-                bound = some_string
-            below = count_below(string_key, string_offsets[slot], string_offsets[slot + 1], bound)
-            codes[v] = strings_start(number_offsets, time_offsets, slot) + below
-            if has_patterns and slot_has_patterns[slot]:
-                epoch += 1
-                count = matching_patterns(automaton, patterns, slot, arena, value, length, seen, epoch, found)
-                if total + count > len(numbers):
-                    grown = np.empty(2 * (total + count), np.int32)
-                    grown[:total] = numbers[:total]
-                    numbers = grown
-                for i in range(count):
-                    numbers[total + i] = found[i]
-                total += count
-                offsets[v + 1] = total
-        elif state == INTEGER or state == DOUBLE:
-            low = np.int64(0)
-            if state == DOUBLE:
-                # -0.0 has the bits of the least integer, and is 0.
-                high = np.int64(0) if value == _LEAST else key_of_bits(value)
-            elif -_EXACT <= value <= _EXACT:
-                high = key_of_bits(np.float64(value).view(np.int64))
-            else:
-                # The greatest double not above it, and what is left over.
-                double = np.float64(value)
-                bits = double.view(np.int64)
-                if double >= 9223372036854775808.0 or np.int64(double) > value:
-                    bits += -1 if double > 0 else 1
-                high = key_of_bits(bits)
-                low = value - np.int64(np.int64(bits).view(np.float64))
-            codes[v] = _number_code(number_offsets, number_high, number_low, slot, high, low)
-        elif state == TIME:
-            first = time_offsets[slot]
-            below = count_to(time_key, first, time_offsets[slot + 1], value)
-            codes[v] = times_start(number_offsets, slot) + below
-        else:
-            codes[v] = state
+    while value < values:
+        value, total, epoch, room = _resolve_values(
+            value,
+            total,
+            epoch,
+            value_attribute,
+            value_state,
+            value_bits,
+            value_length,
+            arena,
+            slot_of,
+            number_offsets,
+            number_high,
+            number_low,
+            time_offsets,
+            time_key,
+            string_offsets,
+            string_key,
+            string_ordered,
+            literals,
+            literal_offsets,
+            literal_hash,
+            edge_key,
+            edge_child,
+            fail,
+            needle_at,
+            link,
+            needle_patterns,
+            pattern_slot,
+            pattern_kind,
+            program,
+            program_offsets,
+            symbols,
+            slot_has_patterns,
+            seen,
+            text,
+            found,
+            codes,
+            offsets,
+            numbers,
+        )
+        if room > 0:
+            grown = np.empty(2 * room, np.int32)
+            grown[:total] = numbers[:total]
+            numbers = grown
     return codes, offsets, numbers, epoch

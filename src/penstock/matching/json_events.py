@@ -1,0 +1,206 @@
+"""JSON lines as a batch: one object a line, each an event.
+
+The answer is that of `decode_object` and `flatten` for each line, restricted to the wanted names; nearly
+all lines are read by a kernel, the others (`kernels.json_lines` says which) by those two functions, which
+also make all errors. By design one thing differs: an attribute that no filter names is only checked to be
+JSON. A null or a list there is no error, nor a name or a value beyond a limit, nor a name that is there
+twice; and it counts as an attribute when an event without any is refused.
+
+As in the commands, a blank line is no event but counts as a row, white space around an object is passed
+over, and the first line of all may begin with a byte order mark. Rows are lines, counted from 1.
+"""
+
+import codecs
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import EventError, PenstockError
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, STRING, TRUE, Batch
+from penstock.matching.kernels import json_lines
+from penstock.model.events import Unsupported, decode_object, flatten, is_skip
+from penstock.model.limits import NESTING_MAX
+from penstock.model.names import check_name
+from penstock.model.values import Value
+
+_VALUE_BYTES_MIN: Final = len('"a":1')
+
+
+class WantedNames:
+    """The names of the attributes to read, made ready for the kernel; an attribute's number is its place."""
+
+    __slots__ = ("_prefixes", "index", "node_count", "numbers")
+
+    numbers: dict[str, int]
+    """The number of each name."""
+    index: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint8]]
+    """The trie of the names: its slots, its nodes, the names' bytes."""
+    node_count: int
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.numbers = {check_name(name): number for number, name in enumerate(names)}
+        if len(self.numbers) < len(names):
+            raise EventError("a name is wanted twice")
+        self._prefixes = {
+            name[:at] for name in names for at, character in enumerate(name) if character == "."
+        }
+        encoded = [name.encode() for name in names]
+        parts = sum(name.count(b".") + 1 for name in encoded)
+        text = _padded(b"".join(encoded))
+        slots = np.full(1 << (2 * parts).bit_length(), -1, np.int32)
+        nodes = np.zeros((parts + 1) * json_lines.NODE_WIDTH, np.int64)
+        stops = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+        self.node_count = json_lines.index_names(text, stops, slots, nodes)
+        self.index = slots, nodes, text
+
+    def restrict(self, attributes: Mapping[str, object]) -> tuple[dict[str, object], bool]:
+        """What of a decoded object can become a wanted attribute, and whether that is all of it."""
+        return self._restrict(attributes, "", 0)
+
+    def _restrict(
+        self, attributes: Mapping[str, object], prefix: str, depth: int
+    ) -> tuple[dict[str, object], bool]:
+        kept: dict[str, object] = {}
+        is_all = True
+        for name, value in attributes.items():
+            path = prefix + name
+            if isinstance(value, dict) and value:
+                if path not in self._prefixes:
+                    is_all = False
+                elif depth > NESTING_MAX:
+                    kept[name] = value  # too deep, which `flatten` says
+                else:
+                    inner, is_all_inner = self._restrict(value, path + ".", depth + 1)
+                    is_all = is_all and is_all_inner
+                    if inner:
+                        kept[name] = inner
+            elif path in self.numbers:
+                kept[name] = value
+            else:
+                is_all = False
+        return kept, is_all
+
+
+def read_json_lines(
+    data: bytes | bytearray | memoryview,
+    wanted: WantedNames,
+    unsupported: Unsupported = "refuse",
+    *,
+    first_row: int = 1,
+) -> Batch:
+    """Read an event from each line that is not blank; errors name the row.
+
+    Where the data are a later part of a file, `first_row` is the number of their first line.
+    """
+    return _read(data, wanted, unsupported, first_row)[0]
+
+
+def _read(
+    data: bytes | bytearray | memoryview, wanted: WantedNames, unsupported: Unsupported, first_row: int = 1
+) -> tuple[Batch, int]:
+    """The batch, and how many lines the kernel has left to be read slowly."""
+    is_skip(unsupported)  # raises if it is neither word
+    arena = _padded(data)
+    end = arena.size - len(json_lines.PADDING)
+    lines, colons, is_ascii = json_lines.measure(arena, end)
+    most = min(colons, lines * len(wanted.numbers), end // _VALUE_BYTES_MIN)
+    start, count = np.empty(lines, np.int64), np.empty(lines, np.int32)
+    values = _Values(
+        np.empty(most, np.int32), np.empty(most, np.uint8), np.empty(most, np.int64), np.empty(most, np.int32)
+    )
+    has_mark = first_row == 1 and arena[: len(codecs.BOM_UTF8)].tobytes() == codecs.BOM_UTF8
+    begin = len(codecs.BOM_UTF8) if has_mark else 0
+    is_suspect = not (is_ascii or _is_utf8(data))
+    attribute, state, bits, length = values
+    scratch = np.full(json_lines.SCRATCH + wanted.node_count, -1, np.int64)
+    events, size = json_lines.read_lines(
+        arena, begin, end, is_suspect, *wanted.index, scratch, start, count, attribute, state, bits, length
+    )
+    start, count = start[:events], count[:events]
+    _settle(arena, size, values)
+    slow = np.flatnonzero(count == json_lines.SLOW).tolist()
+    content = bytes(data) if slow else b""
+    for event in slow:
+        at = int(start[event])
+        stop = content.find(b"\n", at)
+        try:
+            flat = _read_slowly(content[at : stop if stop >= 0 else end], wanted, unsupported)
+        except PenstockError as error:
+            raise error.in_row(first_row + content.count(b"\n", 0, at)) from None
+        start[event], count[event] = size, len(flat)
+        for name, value in flat.items():
+            # A string is no longer than its JSON, so all of a line have room in its place.
+            at += values.put(size, wanted.numbers[name], value, at, arena)
+            size += 1
+    entries = np.arange(size, dtype=np.int32)
+    table = (attribute[:size], state[:size], bits[:size], length[:size])
+    return Batch(start, count, entries, *table, arena), len(slow)
+
+
+class _Values(NamedTuple):
+    """The table of values of a batch that is being built, with room to spare."""
+
+    attribute: NDArray[np.int32]
+    state: NDArray[np.uint8]
+    bits: NDArray[np.int64]
+    length: NDArray[np.int32]
+
+    def put(self, place: int, number: int, value: Value, at: int, arena: NDArray[np.uint8]) -> int:
+        """Write a value, if it is text then at this place of the arena; return how much that takes."""
+        self.attribute[place] = number
+        self.bits[place] = 0
+        self.length[place] = 0
+        if isinstance(value, str):
+            text = value.encode()
+            self.state[place], self.bits[place], self.length[place] = STRING, at, len(text)
+            arena[at : at + len(text)] = np.frombuffer(text, np.uint8)
+            return len(text)
+        if isinstance(value, bool):
+            self.state[place] = TRUE if value else FALSE
+        elif isinstance(value, int):
+            self.state[place], self.bits[place] = INTEGER, value
+        elif isinstance(value, float):
+            # Never NaN, which JSON cannot say; nor are there times.
+            self.state[place] = DOUBLE
+            self.bits.view(np.float64)[place] = value
+        return 0
+
+
+def _settle(arena: NDArray[np.uint8], size: int, values: _Values) -> None:
+    """Finish the values that the kernel has only found: strings with escapes, doubles of many digits."""
+    _attribute, state, bits, length = values
+    if not (state[:size] > STRING).any():
+        return
+    json_lines.unescape(arena, size, state, bits, length)
+    places = np.flatnonzero(state[:size] == json_lines.LONG_DOUBLE)
+    starts = bits[places]
+    stops = starts + length[places]
+    text = arena.data
+    # Python rounds correctly, as does the decoder of the slow path.
+    doubles = [float(bytes(text[at:stop])) for at, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    state[places] = DOUBLE
+    bits.view(np.float64)[places] = doubles
+    length[places] = 0
+
+
+def _read_slowly(line: bytes, wanted: WantedNames, unsupported: Unsupported) -> dict[str, Value]:
+    kept, is_all = wanted.restrict(decode_object(line.strip()))
+    flat = flatten(kept, unsupported)
+    if not flat and is_all:
+        raise EventError("an event has at least one attribute; this one has none")
+    return flat
+
+
+def _padded(data: bytes | bytearray | memoryview) -> NDArray[np.uint8]:
+    """A copy that kernels may read, with the padding that they need."""
+    return np.frombuffer(bytearray().join([data, json_lines.PADDING]), np.uint8)
+
+
+def _is_utf8(data: bytes | bytearray | memoryview) -> bool:
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
