@@ -49,6 +49,7 @@ nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (
 
 bench: $(STAMP) ## Print the benchmarks
 	@$(BIN)/penstock bench filters
+	@$(BIN)/penstock bench matching
 
 format: $(STAMP) ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .

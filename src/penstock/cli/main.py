@@ -267,7 +267,10 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
 
 def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
     bench = _add(
-        commands, "bench", "print benchmarks", "  penstock bench filters\n  penstock bench filters --json\n"
+        commands,
+        "bench",
+        "print benchmarks",
+        "  penstock bench filters\n  penstock bench filters --json\n  penstock bench matching --scale 0.01\n",
     )
     kinds = bench.add_subparsers(metavar="WHAT", required=True)
     summary = "measure parsing, loading and comparing filters"
@@ -278,12 +281,55 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
     filters.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the generated filters (1)")
     filters.add_argument("--json", action="store_true", help="print the results as JSON")
     filters.set_defaults(run=_command("bench.filters", "run"))
+    summary = "measure the matcher, and other engines beside it, on a set of scenarios"
+    matching = _add(
+        kinds,
+        "matching",
+        summary,
+        "  penstock bench matching --scale 0.01\n"
+        "  penstock bench matching --scenario rules --scenario ranges --no-others\n"
+        "  penstock bench matching --plots docs/figures --json > matching.json\n"
+        "\nAll of it takes long and needs a quiet machine; --scale is for a quick look.\n",
+    )
+    matching.add_argument(
+        "--scenario",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="run this one; repeat for more (default: all)",
+    )
+    matching.add_argument(
+        "--scale", type=_scale, default=1.0, metavar="F", help="take only this share of the filters (1)"
+    )
+    matching.add_argument(
+        "--plots", metavar="FOLDER", help="draw the growth and the forwarding paper's figures 7 to 9 here"
+    )
+    matching.add_argument("--no-others", action="store_true", help="leave out the other engines")
+    matching.add_argument(
+        "--budget",
+        type=_positive,
+        default=20,
+        metavar="SECONDS",
+        help="time for each of the other engines in each scenario (20)",
+    )
+    matching.add_argument(
+        "--seed", type=int, metavar="N", help="seed of filters and events (default: the scenario's)"
+    )
+    matching.add_argument("--json", action="store_true", help="print the results as JSON")
+    matching.set_defaults(run=_command("bench.matching", "run"))
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"a whole number above 0 is needed, not {text!r}")
     return int(text)
+
+
+def _scale(text: str) -> float:
+    share = _share(text)
+    if share == 0:
+        raise argparse.ArgumentTypeError("a share above 0 is needed")
+    return share
 
 
 def _share(text: str) -> float:

@@ -16,7 +16,7 @@ from penstock.model.values import Family
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FEW: Final = 0.5
+_FEW: Final = 0.75
 """Strings are looked up once for each different one where less than this share of a sample differs."""
 
 _LOOKED_AT: Final = 256

@@ -82,6 +82,7 @@ def place_filters(
     )
     slot, other = build.access_slots(filters, access), build.access_slots(filters, second)
     planes = _make_planes(filters, place, access, second, slot, other, cost, second_cost, ends, chances)
+    probe = build.probes(filters, np.arange(count), access, second, chances.word)
     list_slot, list_kind, list_level = (
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
@@ -122,7 +123,7 @@ def place_filters(
     arranged = Filters(ids, record, words)
     starts = np.searchsorted(place[order], np.arange(NOWHERE, PLANED + 2))
     lists = _lists(order, starts[LISTED], starts[LISTED + 1], list_number, key, skip, slots, ends)
-    places = _places(order, major, starts, nothing_to_test, planes, slots, pattern_count)
+    places = _places(order, major, starts, nothing_to_test, planes, probe, slots, pattern_count)
     return arranged, lists, places, order
 
 
@@ -254,7 +255,7 @@ def _buckets(
     of_slot = np.concatenate([slot[chosen], other[chosen]])
     marks = np.zeros(int(chances.cell_base[-1]) + 1, np.bool_)
     build.mark_lows(filters, words, chances.cell_base, marks)
-    width = np.bincount(of_slot, chances.word[words], slots) / np.maximum(
+    width = np.bincount(of_slot, build.widths(filters, words, chances.word), slots) / np.maximum(
         1, np.bincount(of_slot, minlength=slots)
     )
     filled = np.bincount(plane_slot, sizes, slots) + np.bincount(plane_other, sizes, slots)
@@ -379,6 +380,7 @@ def _places(
     starts: NDArray[np.int64],
     nothing_to_test: NDArray[np.bool_],
     planes: _Planes,
+    probe: NDArray[np.uint64],
     slots: int,
     pattern_count: int,
 ) -> Places:
@@ -408,6 +410,15 @@ def _places(
         ).astype(np.int32),
         buckets=planes.buckets,
         grid=grid.astype(np.int32),
-        # One more, so that there is always something to fetch.
-        members=np.append(position[planes.member[by_cell]], np.int32(0)),
+        members=_members(position, probe, planes.member[by_cell]),
     )
+
+
+def _members(
+    position: NDArray[np.int32], probe: NDArray[np.uint64], member: NDArray[np.int32]
+) -> NDArray[np.uint64]:
+    # One more, so that there is always something to fetch.
+    made = np.zeros((len(member) + 1, 2), np.uint64)
+    made[:-1, 0] = probe[member]
+    made[:-1, 1] = position[member]
+    return made

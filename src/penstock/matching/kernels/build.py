@@ -608,6 +608,35 @@ def plane_cells(
 
 
 @kernel
+def probes(filters: Draft, chosen: Array, access: Array, second: Array, chance: Array) -> Array:
+    """For each filter its most selective range besides two words, or TRUE_WORD."""
+    found = np.full(len(chosen), TRUE_WORD, np.uint64)
+    for i in range(len(chosen)):
+        f = chosen[i]
+        best = np.float32(2.0)
+        for w in range(filters.word_offsets[f], filters.word_offsets[f + 1]):
+            if w == access[f] or w == second[f] or filters.words[w] >> _KIND != RANGE:
+                continue
+            if chance[w] < best:
+                best = chance[w]
+                found[i] = filters.words[w]
+    return found
+
+
+@kernel
+def widths(filters: Draft, at: Array, chance: Array) -> Array:
+    """The chance of one interval of each of the words at some positions."""
+    found = np.empty(len(at), np.float64)
+    for i in range(len(at)):
+        word = filters.words[at[i]]
+        found[i] = chance[at[i]]
+        if word >> _KIND == SET:
+            number = np.int64(word & _REST)
+            found[i] /= (filters.set_offsets[number + 1] - filters.set_offsets[number]) // 2
+    return found
+
+
+@kernel
 def bucket_by_boundaries(is_boundary: Array, first: int, last: int, buckets: Array) -> int:
     """Number the buckets of a slot's codes: a new one at each boundary. Returns how many."""
     n = 0

@@ -102,6 +102,8 @@ class Places(NamedTuple):
     buckets: Array
     grid: Array
     members: Array
+    """The filters in each cell of the grid: a range that the filter has besides those of the plane, or
+    TRUE_WORD, and the filter's position."""
 
 
 OTHER, PLANE_WIDTH, GRID, BUCKET, OTHER_BUCKET = range(5)
@@ -292,7 +294,7 @@ def _match_events(
                 cell = plane_record[plane, GRID] + bucket
                 first = grid[cell]
                 last = grid[cell + 1]
-                touched += members[min(first, final_member)]
+                touched += np.int64(members[min(first, final_member), 1])
                 unsure[unsure_runs, 0] = first
                 unsure[unsure_runs, 1] = last
                 unsure[unsure_runs, 2] = -1
@@ -382,13 +384,19 @@ def _match_events(
             for m in range(first, last):
                 f = m
                 if skip < 0:
-                    f = members[m]
+                    f = np.int64(members[m, 1])
+                if len(visits) > 0:
+                    visits[f] += 1
+                if skip < 0:
+                    # A range beside the member spares most looks at the filter itself.
+                    word = members[m, 0]
+                    value = np.uint64(code[np.int64((word >> _SLOT) & _SLOT_MASK)])
+                    if (word >> _CODE) & _CODE_MASK > value or value >= word & _CODE_MASK:
+                        continue
                 place = filter_record[f, 1]
                 key = np.int64(place & _LOW_HALF)
                 if not distinct and stamp[key] == epoch:
                     continue
-                if len(visits) > 0:
-                    visits[f] += 1
                 # The head, then the words from w on, until one does not hold.
                 word = filter_record[f, 0]
                 w = np.int64(place >> _HALF)

@@ -18,8 +18,10 @@ from penstock.matching.kernels.search import (
     count_below,
     count_to,
     find_string,
+    hash_bytes,
     is_before,
     key_of_bits,
+    same_bytes,
 )
 
 NUMBERS = 4
@@ -27,6 +29,10 @@ NUMBERS = 4
 
 _EXACT = 2**53
 _LEAST = np.int64(-(2**63))
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+_MEMO = 8192
+"""Strings of a batch that are remembered, to be looked up once."""
 
 
 class Cells(NamedTuple):
@@ -124,6 +130,7 @@ def _resolve_values(
     seen: Array,
     text: Array,
     found: Array,
+    memo: Array,
     codes: Array,
     offsets: Array,
     numbers: Array,
@@ -146,6 +153,29 @@ def _resolve_values(
         value = value_bits[v]
         if state == STRING:
             length = value_length[v]
+            # A string that came before, lately, under the same attribute?
+            at = np.int64(
+                (hash_bytes(arena, value, length) + np.uint64(slot) * _SPREAD) & np.uint64(len(memo) - 1)
+            )
+            known = np.int64(memo[at]) - 1
+            memo[at] = v + 1
+            if (
+                known >= 0
+                and value_length[known] == length
+                and value_attribute[known] == value_attribute[v]
+                and same_bytes(arena, value_bits[known], arena, value, length)
+            ):
+                codes[v] = codes[known]
+                if has_patterns:
+                    count = offsets[known + 1] - offsets[known]
+                    if total + count > len(numbers):
+                        memo[at] = known + 1
+                        return v, total, epoch, total + count
+                    for i in range(count):
+                        numbers[total + i] = numbers[offsets[known] + i]
+                    total += count
+                    offsets[v + 1] = total
+                continue
             literal = find_string(literals, literal_offsets, literal_hash, arena, value, length)
             if literal >= 0:
                 bound = 2 * literal + 1
@@ -259,6 +289,10 @@ def resolve(
         for v in range(values):
             longest = max(longest, value_length[v])
     text = np.empty(longest, np.int32)
+    size = 16
+    while size < values and size < _MEMO:
+        size *= 2
+    memo = np.zeros(size, np.int32)
     value = 0
     total = 0
     while value < values:
@@ -298,6 +332,7 @@ def resolve(
             seen,
             text,
             found,
+            memo,
             codes,
             offsets,
             numbers,
