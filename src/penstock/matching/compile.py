@@ -13,18 +13,23 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.errors import LimitError
 from penstock.filters.patterns import ONE, RUN
 from penstock.matching.batch import Batch
 from penstock.matching.columns import NEVER, Columns, offsets_of
 from penstock.matching.kernels import build
 from penstock.matching.kernels import patterns as pattern_kernels
 from penstock.matching.kernels.build import Draft
+from penstock.matching.kernels.match import SLOT_BITS
 from penstock.matching.kernels.patterns import Automaton, Patterns, build_automaton
 from penstock.matching.kernels.resolve import Cells, resolve
 from penstock.matching.kernels.search import build_hash
 from penstock.matching.placing import Chances, place_filters
 from penstock.matching.table import Table
 from penstock.model.values import Family
+
+ATTRIBUTES_MAX: Final = 2**SLOT_BITS
+"""Attributes that the filters of one matcher name: a condition has so many bits for its attribute."""
 
 _SURE: Final = 32.0
 """How many events of a sample weigh as much as the guess."""
@@ -33,6 +38,8 @@ _SURE: Final = 32.0
 def compile_table(columns: Columns, sample: Batch | None = None) -> tuple[Table, NDArray[np.int64]]:
     """The table of the filters, and for each of its filters the position in the columns."""
     slot_of, names = _slots(columns)
+    if len(names) > ATTRIBUTES_MAX:
+        raise LimitError(f"filters name {len(names):,} attributes", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
     literals, literal_offsets, rank = _literals(columns)
     cells = _cells(columns, slot_of, len(names), literals, literal_offsets, rank)
     patterns, automaton, needles, pattern_number = _patterns(columns, slot_of, len(names))

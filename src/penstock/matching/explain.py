@@ -65,7 +65,8 @@ def access_slots(table: Table, position: int) -> Sequence[int]:
     if places.pattern_first[0] <= position < places.pattern_first[-1]:
         pattern = int(np.searchsorted(places.pattern_first, position, side="right")) - 1
         return (int(table.patterns.slot[pattern]),)
-    cell = np.flatnonzero(places.members[:-1, 1] == position)[0]
+    at = (places.members[:-1, 1] >> np.uint64(32)) & np.uint64(0x7FFFFFFF)
+    cell = np.flatnonzero(at == position)[0]
     cell = int(np.searchsorted(places.grid, cell, side="right")) - 1
     starts = places.plane_record[:, GRID]
     plane = max((int(start), at) for at, start in enumerate(starts) if start <= cell)[1]

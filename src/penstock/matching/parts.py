@@ -125,16 +125,15 @@ class Part:
         codes, pattern_offsets, pattern_numbers, space.epoch = resolve(
             batch, slot_of, table.cells, table.automaton, table.patterns, space.seen, space.epoch
         )
-        shown = table.filters
         if filters:
-            shown = table.with_ids(np.arange(table.size, dtype=np.int32)).filters
+            table = table.with_ids(np.arange(table.size, dtype=np.int32))
         offsets, numbers, space.match_epoch, _ = match(
             batch,
             slot_of,
             codes,
             pattern_offsets,
             pattern_numbers,
-            shown,
+            table.filters,
             table.lists,
             table.places,
             distinct,

@@ -53,7 +53,7 @@ class _Planes(NamedTuple):
     buckets: NDArray[np.int32]
     cells: int
     cell: NDArray[np.int64]
-    member: NDArray[np.int32]
+    member: NDArray[np.int64]
 
 
 def place_filters(
@@ -82,7 +82,6 @@ def place_filters(
     )
     slot, other = build.access_slots(filters, access), build.access_slots(filters, second)
     planes = _make_planes(filters, place, access, second, slot, other, cost, second_cost, ends, chances)
-    probe = build.probes(filters, np.arange(count), access, second, chances.word)
     list_slot, list_kind, list_level = (
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
@@ -106,7 +105,7 @@ def place_filters(
     planed = place == PLANED
     # Filters that are found together stand together.
     first_cell = np.zeros(count, np.int64)
-    first_cell[planes.member[::-1]] = planes.cell[::-1]
+    first_cell[planes.member[::-1] >> 1] = planes.cell[::-1]
     major[planed] = first_cell[planed]
     order = np.lexsort((key, major, place))
     ids = np.empty(count, np.int32)
@@ -123,7 +122,14 @@ def place_filters(
     arranged = Filters(ids, record, words)
     starts = np.searchsorted(place[order], np.arange(NOWHERE, PLANED + 2))
     lists = _lists(order, starts[LISTED], starts[LISTED + 1], list_number, key, skip, slots, ends)
-    places = _places(order, major, starts, nothing_to_test, planes, probe, slots, pattern_count)
+    everything = np.arange(count)
+    probe = build.probes(filters, everything, access, second, chances.word)
+    left = build.others(filters, everything, access, second)
+    # Nothing is left to test where a cell meets the plane's conditions, and the probe is all the rest.
+    settled = left == (probe != match.TRUE_WORD)
+    places = _places(
+        order, major, starts, nothing_to_test, planes, probe, settled, filters.ids, slots, pattern_count
+    )
     return arranged, lists, places, order
 
 
@@ -160,7 +166,7 @@ def _make_planes(
     chosen = eligible[worth[of_pair]]
     chosen_pair = (np.cumsum(worth) - 1)[of_pair[worth[of_pair]]]
     plane_slot, plane_other = first[worth], last[worth]
-    buckets, bucket_at, bucket_count = _buckets(
+    buckets, starts, bucket_at, bucket_count = _buckets(
         filters, access, second, slot, other, chosen, sizes[worth], plane_slot, plane_other, ends, chances
     )
     width = bucket_count[plane_other] if len(plane_other) else np.empty(0, np.int64)
@@ -178,14 +184,15 @@ def _make_planes(
         width,
         grid[:-1].copy(),
         buckets,
+        *_bounds(starts, buckets),
         _CELLS_MAX,
         np.empty(4 * len(chosen) + 16, np.int64),
-        np.empty(4 * len(chosen) + 16, np.int32),
+        np.empty(4 * len(chosen) + 16, np.int64),
     )
     cell, member = cell[:n], member[:n]
-    place[member] = PLANED
     in_plane = np.zeros(len(place), np.bool_)
-    in_plane[member] = True
+    in_plane[member >> 1] = True
+    place[in_plane] = PLANED
     # What is left with a list of values stands under each of them: a plane over one slot.
     alone = np.flatnonzero((place == PLANED) & ~in_plane)
     single = np.unique(slot[alone])
@@ -205,10 +212,15 @@ def _make_planes(
         np.ones(len(single), np.int64),
         single_grid[:-1].copy(),
         np.concatenate([buckets, single_buckets]),
+        *_bounds(
+            np.concatenate([starts, len(buckets) + offsets_of(ends[single, 2])[1:]]),
+            np.concatenate([buckets, single_buckets]),
+        ),
         _CELLS_MAX,
         np.empty(4 * len(alone) + 16, np.int64),
-        np.empty(4 * len(alone) + 16, np.int32),
+        np.empty(4 * len(alone) + 16, np.int64),
     )
+    second[alone] = -1
     order = np.argsort(np.concatenate([plane_slot, single]), kind="stable")
 
     def both(pairs_part: NDArray[np.int64], single_part: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -241,8 +253,9 @@ def _buckets(
     plane_other: NDArray[np.int64],
     ends: NDArray[np.int64],
     chances: Chances,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """For each slot of a plane its codes in buckets: where the slot's start, and how many it has.
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The codes of each slot of a plane in buckets: where each slot's start, those of every slot (or -1), and
+    how many buckets each slot has.
 
     As many buckets as make a usual condition touch one or two, and as the filters of a plane can fill.
     """
@@ -250,7 +263,7 @@ def _buckets(
     used = np.unique(np.concatenate([plane_slot, plane_other])).astype(np.int64)
     bucket_at, bucket_count = np.full(slots, -1, np.int64), np.zeros(slots, np.int64)
     if not len(used):
-        return np.empty(0, np.int32), bucket_at, bucket_count
+        return np.empty(0, np.int32), np.zeros(1, np.int64), bucket_at, bucket_count
     words = np.concatenate([access[chosen], second[chosen]])
     of_slot = np.concatenate([slot[chosen], other[chosen]])
     marks = np.zeros(int(chances.cell_base[-1]) + 1, np.bool_)
@@ -260,6 +273,8 @@ def _buckets(
     )
     filled = np.bincount(plane_slot, sizes, slots) + np.bincount(plane_other, sizes, slots)
     planes = np.bincount(plane_slot, minlength=slots) + np.bincount(plane_other, minlength=slots)
+    points = np.ones(slots, np.bool_)
+    points[of_slot[~build.are_points(filters, words)]] = False
     lengths = ends[used, 2]
     starts = offsets_of(lengths)
     buckets = np.empty(int(starts[-1]), np.int32)
@@ -270,20 +285,40 @@ def _buckets(
         fill = np.sqrt(16.0 * filled[s] / max(1, planes[s]))
         wanted = int(max(_BUCKETS_MIN, min(wanted, fill)))
         boundary = marks[base : base + end]
-        if int(boundary.sum()) + 1 > wanted:
-            # Buckets that are equally likely, each starting where some condition does.
-            weight = chances.cumulative[base : base + end]
-            step = np.floor((weight - weight[1]) / max(1e-12, share) * wanted)
-            places = np.flatnonzero(boundary)
-            fresh = np.ones(len(places), np.bool_)
-            fresh[1:] = step[places[1:]] != step[places[:-1]]
-            boundary = np.zeros(end, np.bool_)
-            boundary[places[fresh]] = True
-        part = np.empty(end, np.int32)
-        bucket_count[s] = build.bucket_by_boundaries(boundary, 0, end, part)
+        if points[s] and int(boundary.sum()) <= 2 * wanted:
+            # A bucket for each value; those that no filter of a plane asks for share the first.
+            part = np.where(boundary, np.cumsum(boundary), 0).astype(np.int32)
+            bucket_count[s] = int(boundary.sum()) + 1
+        else:
+            part = _equally_likely(boundary, chances.cumulative[base : base + end], share, wanted)
+            bucket_count[s] = int(part[-1]) + 1
         bucket_at[s] = starts[at]
         buckets[starts[at] : starts[at + 1]] = part
-    return buckets, bucket_at, bucket_count
+    return buckets, starts, bucket_at, bucket_count
+
+
+def _equally_likely(
+    boundary: NDArray[np.bool_], weight: NDArray[np.float64], share: float, wanted: int
+) -> NDArray[np.int32]:
+    """Buckets that start where some condition does, not many more than wanted, and about equally likely."""
+    if int(boundary.sum()) + 1 > wanted:
+        step = np.floor((weight - weight[1]) / max(1e-12, share) * wanted)
+        places = np.flatnonzero(boundary)
+        fresh = np.ones(len(places), np.bool_)
+        fresh[1:] = step[places[1:]] != step[places[:-1]]
+        boundary = np.zeros(len(boundary), np.bool_)
+        boundary[places[fresh]] = True
+    starts = boundary.astype(np.int32)
+    starts[0] = 0
+    return np.cumsum(starts, dtype=np.int32)
+
+
+def _bounds(
+    starts: NDArray[np.int64], buckets: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    first, last = np.empty(len(buckets), np.int64), np.empty(len(buckets), np.int64)
+    build.bucket_bounds(starts, buckets, first, last)
+    return first, last
 
 
 def _value_buckets(
@@ -368,6 +403,8 @@ def _lists(
         slot_first=by_slot[:-1].astype(np.int32),
         slot_split=(by_slot[:-1] + sole_lists).astype(np.int32),
         slot_last=by_slot[1:].astype(np.int32),
+        slot_times=ends[:, 0].astype(np.int32),
+        slot_strings=ends[:, 1].astype(np.int32),
         record=record,
         positions=positions,
         keys=keys[kept],
@@ -381,6 +418,8 @@ def _places(
     nothing_to_test: NDArray[np.bool_],
     planes: _Planes,
     probe: NDArray[np.uint64],
+    settled: NDArray[np.bool_],
+    ids: NDArray[np.int32],
     slots: int,
     pattern_count: int,
 ) -> Places:
@@ -410,15 +449,35 @@ def _places(
         ).astype(np.int32),
         buckets=planes.buckets,
         grid=grid.astype(np.int32),
-        members=_members(position, probe, planes.member[by_cell]),
+        occupied=_bits(np.diff(grid) > 0),
+        members=_members(position, probe, settled, ids, planes.member[by_cell]),
     )
 
 
+def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Flags, 64 to a word, the first in the lowest bit."""
+    padded = np.zeros(-(-max(1, len(flags)) // 64) * 64, np.bool_)
+    padded[: len(flags)] = flags
+    found: NDArray[np.uint64] = np.packbits(padded, bitorder="little").view("<u8").astype(np.uint64)
+    return found
+
+
 def _members(
-    position: NDArray[np.int32], probe: NDArray[np.uint64], member: NDArray[np.int32]
+    position: NDArray[np.int32],
+    probe: NDArray[np.uint64],
+    settled: NDArray[np.bool_],
+    ids: NDArray[np.int32],
+    member: NDArray[np.int64],
 ) -> NDArray[np.uint64]:
+    """The members of cells, from twice the numbers of filters, and one more where the cell is exact."""
+    which = member >> 1
+    done = (member & 1 == 1) & settled[which]
     # One more, so that there is always something to fetch.
     made = np.zeros((len(member) + 1, 2), np.uint64)
-    made[:-1, 0] = probe[member]
-    made[:-1, 1] = position[member]
+    made[:-1, 0] = probe[which]
+    made[:-1, 1] = (
+        ids[which].astype(np.uint64)
+        | (position[which].astype(np.uint64) << np.uint64(32))
+        | (done.astype(np.uint64) << np.uint64(63))
+    )
     return made

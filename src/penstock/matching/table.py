@@ -44,7 +44,13 @@ class Table(NamedTuple):
         """The same filters under other ids."""
         record = self.filters.record.copy()
         record[:-1, 1] = (record[:-1, 1] & ~np.uint64(0xFFFFFFFF)) | ids.astype(np.uint64)
-        return self._replace(filters=self.filters._replace(ids=ids, record=record))
+        members = self.places.members.copy()
+        position = (members[:-1, 1] >> np.uint64(32)) & np.uint64(0x7FFFFFFF)
+        members[:-1, 1] = (members[:-1, 1] & ~np.uint64(0xFFFFFFFF)) | ids[position].astype(np.uint64)
+        return self._replace(
+            filters=self.filters._replace(ids=ids, record=record),
+            places=self.places._replace(members=members),
+        )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name: `cells.number_high` and so on."""

@@ -36,6 +36,8 @@ _CODE = np.uint64(CODE_BITS)
 _CODE_MASK = np.uint64((1 << CODE_BITS) - 1)
 _REST = np.uint64((1 << 62) - 1)
 _HALF = np.uint64(32)
+_LEAST_NUMBER = np.int64(np.array(-np.inf).view(np.int64)) ^ np.int64(0x7FFFFFFFFFFFFFFF)
+_LEAST_TIME = np.int64(-(2**63))
 
 
 class Draft(NamedTuple):
@@ -178,6 +180,30 @@ def codes_of_cuts(
     code_offsets[len(kind)] = n
 
 
+@outlined
+def _lacks_points(codes: Array, first: int, last: int, cells: Cells, slot: int) -> bool:
+    """Whether a set is all numbers, times or strings but for one single cell, or two."""
+    toggles = last - first
+    if toggles != 4 and toggles != 6:
+        return False
+    times = times_start(cells.number_offsets, slot)
+    strings = strings_start(cells.number_offsets, cells.time_offsets, slot)
+    low = codes[first]
+    begin = NUMBERS if low < times else times if low < strings else strings
+    end = times if low < times else strings if low < strings else slot_end(cells, slot)
+    if low != begin + 1 or codes[last - 1] != end or codes[first + 1] == low:
+        return False
+    for i in range(first + 1, last - 1, 2):
+        if codes[i + 1] - codes[i] != 1:
+            return False
+    # The first cut has to be the family's least value: then nothing of the family lies below it.
+    if low < times:
+        return cells.number_high[cells.number_offsets[slot]] == _LEAST_NUMBER
+    if low < strings:
+        return cells.time_key[cells.time_offsets[slot]] == _LEAST_TIME
+    return cells.string_key[cells.string_offsets[slot]] == 0 and cells.literal_offsets[1] == 0
+
+
 @kernel
 def make_words(
     offsets: Array,
@@ -226,7 +252,15 @@ def make_words(
                 key = cells.string_key[cells.string_offsets[s]]
                 whole = key == 0 and cells.literal_offsets[1] == 0
             if k <= _EXISTS and not whole:
-                if last - first == 2 and s < (1 << SLOT_BITS) and codes[last - 1] < (1 << CODE_BITS):
+                fits = codes[last - 1] < (1 << CODE_BITS)
+                if fits and _lacks_points(codes, first, last, cells, s):
+                    # All of a family but one value or two: these, the greater first, as no range has them.
+                    words[n] = (
+                        (np.uint64(s) << _SLOT)
+                        | (np.uint64(codes[last - 3]) << _CODE)
+                        | np.uint64(codes[first + 1])
+                    )
+                elif last - first == 2 and fits:
                     words[n] = (
                         (np.uint64(s) << _SLOT)
                         | (np.uint64(codes[first]) << _CODE)
@@ -264,7 +298,7 @@ def chances(filters: Draft, cumulative: Array, cell_base: Array, pattern_chance:
             base = cell_base[np.int64((word >> _SLOT) & _SLOT_MASK)]
             low = np.int64((word >> _CODE) & _CODE_MASK)
             high = np.int64(word & _CODE_MASK)
-            found[w] = cumulative[base + high] - cumulative[base + low]
+            found[w] = cumulative[base + high] - cumulative[base + low] if low < high else 0.9
         elif kind == SET:
             at = np.int64(word & _REST)
             base = cell_base[filters.set_slot[at]]
@@ -328,6 +362,9 @@ def _offer(
         return PATTERNED, p, False
     low = word_low(filters, word)
     high = word_high(filters, word)
+    if low >= high:
+        # All but some values: no way to find anything.
+        return NOWHERE, p, False
     if low == 0:
         # Absence; or a set that holds it, which no place is for.
         return (ABSENT if high == 1 else NOWHERE), p, False
@@ -524,29 +561,51 @@ def dense_positions(keys: Array, first: int, size: int, low: int, high: int, out
 
 
 @outlined
-def _buckets_of(filters: Draft, word: int, bucket_at: int, buckets: Array, found: Array, limit: int) -> int:
-    """The buckets that a range or set touches, each once, in order; -1 if there are more than `limit`."""
+def _buckets_of(
+    filters: Draft,
+    word: int,
+    bucket_at: int,
+    buckets: Array,
+    bucket_first: Array,
+    bucket_last: Array,
+    found: Array,
+    exact: Array,
+    limit: int,
+) -> int:
+    """The buckets that a range or set touches, each once, in order; -1 if there are more than `limit`.
+
+    `exact` says which of them lie in it wholly. `bucket_first` and `bucket_last` hold, from `bucket_at` on,
+    the first code of each bucket and one more than its last (for a bucket of codes that are not neighbours,
+    nothing that could lie in anything).
+    """
     n = 0
-    next_bucket = 0
-    if word >> _KIND == RANGE:
-        first = buckets[bucket_at + word_low(filters, word)]
-        last = buckets[bucket_at + word_high(filters, word) - 1]
-        if last - first + 1 > limit:
-            return -1
-        for b in range(first, last + 1):
-            found[n] = b
-            n += 1
-        return n
-    at = np.int64(word & _REST)
-    for i in range(filters.set_offsets[at], filters.set_offsets[at + 1], 2):
-        first = max(next_bucket, buckets[bucket_at + filters.set_codes[i]])
-        last = buckets[bucket_at + filters.set_codes[i + 1] - 1]
-        for b in range(first, last + 1):
+    number = np.int64(0)
+    intervals = 1
+    if word >> _KIND == SET:
+        number = np.int64(word & _REST)
+        intervals = (filters.set_offsets[number + 1] - filters.set_offsets[number]) // 2
+    for i in range(intervals):
+        if word >> _KIND == SET:
+            low = np.int64(filters.set_codes[filters.set_offsets[number] + 2 * i])
+            high = np.int64(filters.set_codes[filters.set_offsets[number] + 2 * i + 1])
+        else:
+            low = np.int64(word_low(filters, word))
+            high = np.int64(word_high(filters, word))
+        code = low
+        while code < high:
+            bucket = buckets[bucket_at + code]
+            first = bucket_first[bucket_at + bucket]
+            last = bucket_last[bucket_at + bucket]
+            # Past the bucket, where its codes are neighbours.
+            code = max(code + 1, last if first >= 0 else 0)
+            if n > 0 and found[n - 1] == bucket:
+                exact[n - 1] = False
+                continue
             if n == limit:
                 return -1
-            found[n] = b
+            found[n] = bucket
+            exact[n] = low <= first and last <= high
             n += 1
-        next_bucket = max(next_bucket, last + 1)
     return n
 
 
@@ -563,48 +622,88 @@ def plane_cells(
     plane_width: Array,
     plane_grid: Array,
     buckets: Array,
+    bucket_first: Array,
+    bucket_last: Array,
     limit: int,
     cell: Array,
     member: Array,
 ) -> tuple[Array, Array, int]:
     """The cells of the grid that each chosen filter touches, as pairs (cell, filter); and how many.
 
-    A filter that touches more than `limit` cells of a plane over two slots gets none: its place is in the
-    plane no more. Returned are the arrays, grown as needed.
+    A filter is given twice its number, and one more where everything in the cell meets the conditions of the
+    plane. One that touches more than `limit` cells of a plane over two slots gets none: it has no place in
+    the plane. Returned are the arrays, grown as needed.
     """
     n = 0
     a = np.empty(POINTS_MAX, np.int64)
     b = np.empty(POINTS_MAX, np.int64)
+    a_exact = np.empty(POINTS_MAX, np.bool_)
+    b_exact = np.empty(POINTS_MAX, np.bool_)
     for i in range(len(chosen)):
         f = chosen[i]
         p = plane[i]
-        if plane_other_bucket[p] < 0:
-            word = filters.words[access[f]]
-            na = _buckets_of(filters, word, plane_bucket[p], buckets, a, POINTS_MAX)
-            nb = 1
-            b[0] = 0
-        else:
-            wa = filters.words[access[f]]
+        nb = 1
+        b[0] = 0
+        b_exact[0] = True
+        wa = filters.words[access[f]]
+        most = POINTS_MAX
+        if plane_other_bucket[p] >= 0:
+            most = limit
             wb = filters.words[second[f]]
             if word_slot(filters, wa) != plane_slot[p]:
                 wa, wb = wb, wa
-            na = _buckets_of(filters, wa, plane_bucket[p], buckets, a, limit)
-            nb = _buckets_of(filters, wb, plane_other_bucket[p], buckets, b, limit)
-            if na < 0 or nb < 0 or na * nb > limit:
-                continue
+            nb = _buckets_of(
+                filters, wb, plane_other_bucket[p], buckets, bucket_first, bucket_last, b, b_exact, limit
+            )
+        na = _buckets_of(filters, wa, plane_bucket[p], buckets, bucket_first, bucket_last, a, a_exact, most)
+        if na < 0 or nb < 0 or na * nb > most:
+            continue
         if n + na * nb > len(cell):
             grown = np.empty(2 * (n + na * nb), np.int64)
             grown[:n] = cell[:n]
             cell = grown
-            grown32 = np.empty(len(cell), np.int32)
-            grown32[:n] = member[:n]
-            member = grown32
+            grown_member = np.empty(len(cell), np.int64)
+            grown_member[:n] = member[:n]
+            member = grown_member
         for x in range(na):
             for y in range(nb):
                 cell[n] = plane_grid[p] + a[x] * plane_width[p] + b[y]
-                member[n] = f
+                member[n] = 2 * f + (a_exact[x] and b_exact[y])
                 n += 1
     return cell, member, n
+
+
+@kernel
+def bucket_bounds(starts: Array, buckets: Array, first: Array, last: Array) -> None:
+    """For each bucket of each slot (which start at `starts`) its first code and one more than its last.
+
+    Where a bucket's codes are not neighbours, bounds that nothing holds.
+    """
+    for s in range(len(starts) - 1):
+        for at in range(starts[s], starts[s + 1]):
+            first[at] = -2
+        for at in range(starts[s], starts[s + 1]):
+            code = at - starts[s]
+            bucket = starts[s] + buckets[at]
+            if first[bucket] == -2:
+                first[bucket] = code
+                last[bucket] = code + 1
+            elif last[bucket] == code:
+                last[bucket] = code + 1
+            else:
+                first[bucket] = -1
+
+
+@kernel
+def others(filters: Draft, chosen: Array, access: Array, second: Array) -> Array:
+    """For each filter how many words it has besides two."""
+    found = np.empty(len(chosen), np.int64)
+    for i in range(len(chosen)):
+        f = chosen[i]
+        found[i] = filters.word_offsets[f + 1] - filters.word_offsets[f]
+        found[i] -= access[f] >= 0
+        found[i] -= second[f] >= 0
+    return found
 
 
 @kernel
@@ -637,14 +736,19 @@ def widths(filters: Draft, at: Array, chance: Array) -> Array:
 
 
 @kernel
-def bucket_by_boundaries(is_boundary: Array, first: int, last: int, buckets: Array) -> int:
-    """Number the buckets of a slot's codes: a new one at each boundary. Returns how many."""
-    n = 0
-    for code in range(first, last):
-        if code > first and is_boundary[code]:
-            n += 1
-        buckets[code] = n
-    return n + 1
+def are_points(filters: Draft, at: Array) -> Array:
+    """Whether each of the words at some positions is one single cell, or several."""
+    found = np.empty(len(at), np.bool_)
+    for i in range(len(at)):
+        word = filters.words[at[i]]
+        if word >> _KIND == RANGE:
+            found[i] = word_high(filters, word) - word_low(filters, word) == 1
+        else:
+            number = np.int64(word & _REST)
+            found[i] = True
+            for k in range(filters.set_offsets[number], filters.set_offsets[number + 1], 2):
+                found[i] = found[i] and filters.set_codes[k + 1] - filters.set_codes[k] == 1
+    return found
 
 
 @kernel

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.matching.batch import NO_EVENT, Batch
-from penstock.matching.kernels.jit import kernel, outlined
+from penstock.matching.kernels.jit import inlined, kernel, outlined
+from penstock.matching.kernels.resolve import NUMBERS
 from penstock.matching.kernels.search import Array
 
 TRUE_WORD = np.uint64((1 << 22) - 1)
@@ -33,7 +34,8 @@ NOT_PATTERN = 3
 
 SLOT_BITS = 18
 CODE_BITS = 22
-"""A range has its slot and both ends in one word; a set its slot and the number of its toggles. A range whose
+"""A range has its slot and both ends in one word (ends the wrong way round, or the same, stand for all values
+of the family but these); a set its slot and the number of its toggles. A range whose
 codes do not fit is a set."""
 
 LEVEL = 0
@@ -49,6 +51,8 @@ _CODE_MASK = np.uint64((1 << CODE_BITS) - 1)
 _REST = np.uint64((1 << 62) - 1)
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
+_POSITION = np.uint64(0x7FFFFFFF00000000)
+_DONE = np.uint64(1 << 63)
 
 _FEW = 8
 """Sets of so few toggles are searched one by one."""
@@ -74,6 +78,9 @@ class Lists(NamedTuple):
     slot_first: Array
     slot_split: Array
     slot_last: Array
+    slot_times: Array
+    slot_strings: Array
+    """For each slot the codes at which its times and its strings start."""
     record: Array
     """For each list what the constants below name: one line of the processor's cache."""
     positions: Array
@@ -101,9 +108,11 @@ class Places(NamedTuple):
     """For each plane what the constants below name."""
     buckets: Array
     grid: Array
+    occupied: Array
+    """A bit for each cell of the grid: whether it has members."""
     members: Array
     """The filters in each cell of the grid: a range that the filter has besides those of the plane, or
-    TRUE_WORD, and the filter's position."""
+    TRUE_WORD; and the id, the position, and a bit that is set where nothing else has to be tested."""
 
 
 OTHER, PLANE_WIDTH, GRID, BUCKET, OTHER_BUCKET = range(5)
@@ -118,6 +127,18 @@ class Scratch(NamedTuple):
     present: Array
     bits: Array
     stamp: Array
+
+
+@inlined
+def _is_other(c: int, greater: int, lesser: int, times: int, strings: int) -> bool:
+    """Whether a code is another of the same family than two."""
+    if c == greater or c == lesser or c < NUMBERS:
+        return False
+    if greater < times:
+        return c < times
+    if greater < strings:
+        return c >= times and c < strings
+    return c >= strings
 
 
 @outlined
@@ -138,6 +159,8 @@ def _match_events(
     slot_first: Array,
     slot_split: Array,
     slot_last: Array,
+    slot_times: Array,
+    slot_strings: Array,
     record: Array,
     positions: Array,
     keys: Array,
@@ -152,6 +175,7 @@ def _match_events(
     plane_record: Array,
     buckets: Array,
     grid: Array,
+    occupied: Array,
     members: Array,
     distinct: bool,
     all_ids: int,
@@ -292,9 +316,12 @@ def _match_events(
                         + buckets[plane_record[plane, OTHER_BUCKET] + c_other]
                     )
                 cell = plane_record[plane, GRID] + bucket
+                # Most cells are empty, and a bit says so.
+                if (occupied[cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1) == 0:
+                    continue
                 first = grid[cell]
                 last = grid[cell + 1]
-                touched += np.int64(members[min(first, final_member), 1])
+                touched += np.int64(members[min(first, final_member), 0])
                 unsure[unsure_runs, 0] = first
                 unsure[unsure_runs, 1] = last
                 unsure[unsure_runs, 2] = -1
@@ -383,15 +410,34 @@ def _match_events(
             skip = unsure[r, 2]
             for m in range(first, last):
                 f = m
+                place = np.uint64(0)
                 if skip < 0:
-                    f = np.int64(members[m, 1])
+                    place = members[m, 1]
+                    f = np.int64((place & _POSITION) >> _HALF)
                 if len(visits) > 0:
                     visits[f] += 1
                 if skip < 0:
                     # A range beside the member spares most looks at the filter itself.
                     word = members[m, 0]
-                    value = np.uint64(code[np.int64((word >> _SLOT) & _SLOT_MASK)])
-                    if (word >> _CODE) & _CODE_MASK > value or value >= word & _CODE_MASK:
+                    slot = np.int64((word >> _SLOT) & _SLOT_MASK)
+                    c = code[slot]
+                    low = np.int32((word >> _CODE) & _CODE_MASK)
+                    high = np.int32(word & _CODE_MASK)
+                    if low < high:
+                        if c < low or c >= high:
+                            continue
+                    elif not _is_other(c, low, high, slot_times[slot], slot_strings[slot]):
+                        continue
+                    if place & _DONE:
+                        if len(died) > 0 and died[f] <= version:
+                            continue
+                        key = np.int64(place & _LOW_HALF)
+                        if not distinct:
+                            if stamp[key] == epoch:
+                                continue
+                            stamp[key] = epoch
+                        out[n] = key
+                        n += 1
                         continue
                 place = filter_record[f, 1]
                 key = np.int64(place & _LOW_HALF)
@@ -404,8 +450,14 @@ def _match_events(
                 while True:
                     what = word >> _KIND
                     if what == RANGE:
-                        value = np.uint64(code[np.int64((word >> _SLOT) & _SLOT_MASK)])
-                        ok = (word >> _CODE) & _CODE_MASK <= value and value < word & _CODE_MASK
+                        slot = np.int64((word >> _SLOT) & _SLOT_MASK)
+                        c = code[slot]
+                        low = np.int32((word >> _CODE) & _CODE_MASK)
+                        high = np.int32(word & _CODE_MASK)
+                        if low < high:
+                            ok = low <= c and c < high
+                        else:
+                            ok = _is_other(c, low, high, slot_times[slot], slot_strings[slot])
                     elif what == SET:
                         value = np.uint64(code[np.int64((word >> _SLOT) & _SLOT_MASK)])
                         toggles = np.int64(word & _CODE_MASK)
@@ -480,7 +532,7 @@ def match(
     often it was tested.
     """
     ids, filter_record, words = filters
-    slot_first, slot_split, slot_last, record, positions, keys = lists
+    slot_first, slot_split, slot_last, slot_times, slot_strings, record, positions, keys = lists
     (
         absent_slot,
         absent_first,
@@ -493,6 +545,7 @@ def match(
         plane_record,
         buckets,
         grid,
+        occupied,
         members,
     ) = places
     code, present, bits, stamp = scratch
@@ -523,6 +576,8 @@ def match(
             slot_first,
             slot_split,
             slot_last,
+            slot_times,
+            slot_strings,
             record,
             positions,
             keys,
@@ -537,6 +592,7 @@ def match(
             plane_record,
             buckets,
             grid,
+            occupied,
             members,
             distinct,
             all_ids,

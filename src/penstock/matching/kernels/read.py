@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.matching.kernels.build import slot_end
-from penstock.matching.kernels.jit import kernel
+from penstock.matching.kernels.jit import kernel, outlined
 from penstock.matching.kernels.match import CODE_BITS, PATTERN, RANGE, SLOT_BITS, TRUE_WORD, Filters
 from penstock.matching.kernels.resolve import NUMBERS, Cells, strings_start, times_start
 from penstock.matching.kernels.search import Array
@@ -19,6 +19,22 @@ _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
+@outlined
+def _without(cells: Cells, slot: int, greater: int, lesser: int) -> Array:
+    """The toggles of all values of a family but two, or but one where both are the same."""
+    times = times_start(cells.number_offsets, slot)
+    strings = strings_start(cells.number_offsets, cells.time_offsets, slot)
+    toggles = np.empty(4 if greater == lesser else 6, np.int32)
+    toggles[0] = 1 + (NUMBERS if greater < times else times if greater < strings else strings)
+    toggles[1] = lesser
+    toggles[2] = lesser + 1
+    if greater != lesser:
+        toggles[3] = greater
+        toggles[4] = greater + 1
+    toggles[-1] = times if greater < times else strings if greater < strings else slot_end(cells, slot)
+    return toggles
+
+
 @kernel
 def read_conditions(
     cells: Cells, filters: Filters, pattern_slot: Array, positions: Array
@@ -32,9 +48,13 @@ def read_conditions(
         f = positions[i]
         w = np.int64(record[f, 1] >> _HALF)
         last = np.int64(record[f + 1, 1] >> _HALF)
-        # No condition takes less than a word, no toggle less than half of one.
+        # No condition takes less than a word; no toggle less than half of one, but where values are left out.
         total += last - w + 1
         codes += 2 * (last - w + 1)
+        for k in range(w - 1, last):
+            word = record[f, 0] if k < w else words[k]
+            if word >> _KIND == RANGE and (word >> _CODE) & _CODE_MASK >= word & _CODE_MASK:
+                codes += 4
     offsets = np.zeros(len(positions) + 1, np.int64)
     slot = np.zeros(total, np.int32)
     kind = np.empty(total, np.uint8)
@@ -63,9 +83,14 @@ def read_conditions(
             else:
                 if what == RANGE:
                     s = np.int64((word >> _SLOT) & _SLOT_MASK)
-                    toggles = np.empty(2, np.int32)
-                    toggles[0] = np.int32((word >> _CODE) & _CODE_MASK)
-                    toggles[1] = np.int32(word & _CODE_MASK)
+                    low = np.int32((word >> _CODE) & _CODE_MASK)
+                    high = np.int32(word & _CODE_MASK)
+                    if low < high:
+                        toggles = np.empty(2, np.int32)
+                        toggles[0] = low
+                        toggles[1] = high
+                    else:
+                        toggles = _without(cells, s, low, high)
                 else:
                     s = np.int64((word >> _SLOT) & _SLOT_MASK)
                     toggles = np.empty(np.int64(word & _CODE_MASK), np.int32)
