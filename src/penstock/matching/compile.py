@@ -122,12 +122,16 @@ def _cells(
     key = np.zeros(len(kind), np.int64)
     key[strings] = 2 * rank[columns.cut_high[strings]] + columns.cut_low[strings]
     string_offsets, string_key = _grouped(slot, strings, slots, key)
+    integer_first, integer_offsets, integer_codes = _integers(number_offsets, number_high)
     hashed = _hash_slots(len(literal_offsets) - 1)
     build_hash(literals, literal_offsets, hashed)
     return Cells(
         number_offsets=number_offsets,
         number_high=number_high,
         number_low=number_low,
+        integer_first=integer_first,
+        integer_offsets=integer_offsets,
+        integer_codes=integer_codes,
         time_offsets=time_offsets,
         time_key=time_key,
         string_offsets=string_offsets,
@@ -169,6 +173,22 @@ def _number_cuts(
     fresh[1:] = (s[1:] != s[:-1]) | (h[1:] != h[:-1]) | (rest[1:] != rest[:-1])
     counts = np.bincount(s[fresh], minlength=slots)
     return offsets_of(counts.astype(np.int64)).astype(np.int32), h[fresh], rest[fresh]
+
+
+def _integers(
+    offsets: NDArray[np.int32], high: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """For slots whose cuts lie among few integers, the code of each of these.
+
+    Cuts that lie beyond doubles of 52 bits are left to searching: no integer of a range reaches them.
+    """
+    slots = len(offsets) - 1
+    first, size = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+    build.integer_range(offsets, high, first, size)
+    starts = offsets_of(size)
+    codes = np.empty(int(starts[-1]), np.int32)
+    build.integer_codes(offsets, high, first, starts, codes)
+    return first, starts, codes
 
 
 def _ordered(
@@ -268,11 +288,11 @@ def _patterns(
 
 def _automaton(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Automaton:
     nodes = len(data) + 1
-    edges = 1 << max(3, (2 * nodes).bit_length() - 1)
+    edges = 1 << max(3, (2 * nodes).bit_length())
     key, child = np.zeros(edges, np.int64), np.zeros(edges, np.int32)
     fail, needle, link = (np.zeros(nodes, np.int32) for _ in range(3))
     count = build_automaton(data, offsets, key, child, fail, needle, link)
-    smaller = 1 << max(3, (2 * count).bit_length() - 1)
+    smaller = 1 << max(3, (2 * count).bit_length())
     if smaller < edges:
         # Prefixes are shared: far fewer nodes than bytes. Build once more at the right size.
         key, child = np.zeros(smaller, np.int64), np.zeros(smaller, np.int32)

@@ -16,10 +16,10 @@ from penstock.matching.kernels import build, match
 from penstock.matching.kernels.build import ABSENT, ALWAYS, LISTED, NOWHERE, PATTERNED, PLANED, Draft
 from penstock.matching.kernels.match import DOWN, LEVEL, UP, Filters, Lists, Places
 
-_LOOK: Final = 2.0
+_LOOK: Final = 6.0
 """What looking into a plane costs, in tests of candidates."""
 
-_SKIM: Final = 0.3
+_SKIM: Final = 1.0
 """What it costs to see that the other attribute of a plane is absent."""
 
 _CELLS_MAX: Final = 64

@@ -18,7 +18,7 @@ from penstock.matching.kernels.match import (
     UP,
 )
 from penstock.matching.kernels.resolve import NUMBERS, Cells, strings_start, times_start
-from penstock.matching.kernels.search import Array, count_below
+from penstock.matching.kernels.search import Array, count_below, key_of_bits
 
 # Kinds of condition, as in `columns`.
 _ABSENT, _BOOL, _NUMBER, _TIME, _STRING, _NAN, _EXISTS, _PATTERN_ONLY = range(8)
@@ -36,6 +36,8 @@ _CODE = np.uint64(CODE_BITS)
 _CODE_MASK = np.uint64((1 << CODE_BITS) - 1)
 _REST = np.uint64((1 << 62) - 1)
 _HALF = np.uint64(32)
+_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+_EXACT = 2.0**52
 _LEAST_NUMBER = np.int64(np.array(-np.inf).view(np.int64)) ^ np.int64(0x7FFFFFFFFFFFFFFF)
 _LEAST_TIME = np.int64(-(2**63))
 
@@ -81,6 +83,42 @@ def group_by(groups: Array, keys: Array, starts: Array, grouped: Array) -> None:
         if g >= 0:
             grouped[at[g]] = keys[i]
             at[g] += 1
+
+
+@kernel
+def integer_range(number_offsets: Array, number_high: Array, first: Array, size: Array) -> None:
+    """For each slot the integers from just below its least finite cut to just above its greatest.
+
+    The size is 0 where they are many more than the cuts.
+    """
+    for s in range(len(first)):
+        low = np.inf
+        high = -np.inf
+        for at in range(number_offsets[s], number_offsets[s + 1]):
+            key = number_high[at]
+            double = np.int64(key if key >= 0 else key ^ _SIGN).view(np.float64)
+            if -_EXACT < double < _EXACT:
+                low = min(low, double)
+                high = max(high, double)
+        first[s] = 0
+        size[s] = 0
+        if low <= high and high - low < 2 * (number_offsets[s + 1] - number_offsets[s]) + 64:
+            first[s] = np.int64(np.floor(low)) - 1
+            size[s] = np.int64(np.ceil(high)) + 2 - first[s]
+
+
+@kernel
+def integer_codes(
+    number_offsets: Array, number_high: Array, first: Array, offsets: Array, codes: Array
+) -> None:
+    """The code of each integer of each slot's range."""
+    for s in range(len(first)):
+        at = number_offsets[s]
+        for i in range(offsets[s], offsets[s + 1]):
+            key = key_of_bits(np.float64(first[s] + i - offsets[s]).view(np.int64))
+            while at < number_offsets[s + 1] and number_high[at] <= key:
+                at += 1
+            codes[i] = NUMBERS + at - number_offsets[s]
 
 
 @outlined

@@ -42,6 +42,10 @@ class Cells(NamedTuple):
     number_high: Array
     number_low: Array
     """What large integers have beyond a double; empty where no cut has anything."""
+    integer_first: Array
+    integer_offsets: Array
+    integer_codes: Array
+    """For slots whose cuts lie among few integers: the first of these, and the code of each."""
     time_offsets: Array
     time_key: Array
     string_offsets: Array
@@ -107,6 +111,9 @@ def _resolve_values(
     number_offsets: Array,
     number_high: Array,
     number_low: Array,
+    integer_first: Array,
+    integer_offsets: Array,
+    integer_codes: Array,
     time_offsets: Array,
     time_key: Array,
     string_offsets: Array,
@@ -216,6 +223,18 @@ def _resolve_values(
                 offsets[v + 1] = total
         elif state == INTEGER or state == DOUBLE:
             low = np.int64(0)
+            integer = value
+            if state == DOUBLE:
+                double = np.int64(value).view(np.float64)
+                integer = _LEAST
+                if -_EXACT <= double <= _EXACT and np.float64(np.int64(double)) == double:
+                    integer = np.int64(double)
+            first = integer_offsets[slot]
+            # Beyond both ends this wraps around to something large.
+            at = np.uint64(integer) - np.uint64(integer_first[slot])
+            if at < np.uint64(integer_offsets[slot + 1] - first):
+                codes[v] = integer_codes[first + np.int64(at)]
+                continue
             if state == DOUBLE:
                 # -0.0 has the bits of the least integer, and is 0.
                 high = np.int64(0) if value == _LEAST else key_of_bits(value)
@@ -259,6 +278,9 @@ def resolve(
         number_offsets,
         number_high,
         number_low,
+        integer_first,
+        integer_offsets,
+        integer_codes,
         time_offsets,
         time_key,
         string_offsets,
@@ -309,6 +331,9 @@ def resolve(
             number_offsets,
             number_high,
             number_low,
+            integer_first,
+            integer_offsets,
+            integer_codes,
             time_offsets,
             time_key,
             string_offsets,
