@@ -4,6 +4,7 @@ Nothing here depends on other filters: points are written so that their order ca
 numbers of literals. `Columns` of several tables can be laid end to end (`concatenate`).
 """
 
+from array import array
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from penstock.filters.filter import Filter
 from penstock.model.values import Family
+
+_EXACT: Final = 2**53
 
 PATTERN_ONLY: Final = 7
 """A condition that is about patterns and nothing else, beside the kinds of Family and Presence."""
@@ -60,17 +63,16 @@ def number_keys(values: Sequence[float]) -> tuple[NDArray[np.int64], NDArray[np.
     """Numbers in canonical form (int or float) as keys that order exactly."""
     from penstock.matching.kernels.search import keys_of_integers
 
-    high = np.empty(len(values), np.int64)
+    doubles = np.array(values, np.float64)
+    high = double_keys(doubles)
     low = np.zeros(len(values), np.int16)
-    whole = np.fromiter((type(value) is int for value in values), np.bool_, len(values))
-    if not whole.all():
-        doubles = np.array([value for value in values if type(value) is float], np.float64) + 0.0
-        high[~whole] = double_keys(doubles)
-    if whole.any():
-        integers = np.array([value for value in values if type(value) is int], np.int64)
+    large = np.flatnonzero(np.abs(doubles) >= _EXACT)
+    exact = [at for at in large.tolist() if type(values[at]) is int]
+    if exact:
+        integers = np.array([values[at] for at in exact], np.int64)
         int_high, int_low = np.empty(len(integers), np.int64), np.empty(len(integers), np.int64)
         keys_of_integers(integers, int_high, int_low)
-        high[whole], low[whole] = int_high, int_low
+        high[exact], low[exact] = int_high, int_low
     return high, low
 
 
@@ -89,10 +91,11 @@ class ColumnsBuilder:
         self.ids: list[int] = []
         self.removed: set[int] = set()
         """Filters, by their place, that are not to be built."""
-        self._conditions: list[int] = []
-        self._attribute: list[int] = []
-        self._kind: list[int] = []
-        self._cuts: list[int] = []
+        # Arrays of the standard library: they grow as lists do, and become NumPy's without a look at items.
+        self._conditions = array("i")
+        self._attribute = array("i")
+        self._kind = array("B")
+        self._cuts = array("i")
         self._points: dict[int, list[object]] = {_BOOL: [], _NUMBER: [], _TIME: [], _STRING: []}
         self._required: list[tuple[str, ...]] = []
         self._forbidden: list[tuple[str, ...]] = []
@@ -133,7 +136,7 @@ class ColumnsBuilder:
         first = len(self._kind)
         self.ids += ids
         self._conditions += other._conditions
-        self._attribute += [renamed[number] for number in other._attribute]
+        self._attribute.extend(renamed[number] for number in other._attribute)
         self._kind += other._kind
         self._cuts += other._cuts
         for kind, pool in other._points.items():
@@ -147,7 +150,7 @@ class ColumnsBuilder:
 
     def build(self) -> Columns:
         """All filters that were added and not removed."""
-        kind = np.array(self._kind, np.uint8)
+        kind = np.frombuffer(self._kind, np.uint8).copy() if self._kind else np.zeros(0, np.uint8)
         cuts = np.array(self._cuts, np.int64)
         of_cut = np.repeat(kind, cuts)
         high = np.empty(len(of_cut), np.int64)
@@ -189,15 +192,11 @@ class ColumnsBuilder:
 
 def string_cuts(cuts: Sequence[str]) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int16]]:
     """Strings as numbers of literals; what ends in NUL is said as "just after" what comes before it."""
-    numbers: dict[str, int] = {}
-    high = np.empty(len(cuts), np.int64)
-    low = np.zeros(len(cuts), np.int16)
-    for at, cut in enumerate(cuts):
-        if cut.endswith("\0"):
-            cut = cut[:-1]
-            low[at] = 1
-        high[at] = numbers.setdefault(cut, len(numbers))
-    return [literal.encode() for literal in numbers], high, low
+    after = [cut[-1:] == "\0" for cut in cuts]
+    texts = [cut[:-1] if just_after else cut for cut, just_after in zip(cuts, after, strict=True)]
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    high = np.array([numbers[text] for text in texts], np.int64)
+    return [literal.encode() for literal in numbers], high, np.array(after, np.int16)
 
 
 def offsets_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ Chances come from a sample of events where there is one, mixed with a guess: tha
 in events as in filters, and that every cell of an attribute is as likely as any other.
 """
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -230,6 +231,7 @@ class _Shape(NamedTuple):
     kind: int
 
 
+@lru_cache(maxsize=100_000)
 def _shape(pattern: str) -> _Shape:
     stretches = [part for run in pattern.split(RUN) for part in run.split(ONE)]
     needle = max(stretches, key=len)

@@ -51,7 +51,7 @@ _TINY: Final = 2_048
 """A part so small is compiled anew together with the buffer."""
 
 _SMALL: Final = 32_768
-_SMALL_PARTS: Final = 2
+_SMALL_PARTS: Final = 1
 """More parts than this that are small are merged into one."""
 
 _SHARE: Final = 4
@@ -107,7 +107,12 @@ class Matcher:
         keys: list[Id] = []
         for key, predicate in subscriptions:
             check_id(key)
-            for f in as_predicate(predicate).filters or (NEVER,):
+            # A filter alone need not be brought into the form of a predicate.
+            alone = isinstance(predicate, Filter) and predicate.satisfiable
+            filters: tuple[Filter, ...] = (
+                (predicate,) if alone else as_predicate(predicate).filters  # type: ignore[assignment]
+            )
+            for f in filters or (NEVER,):
                 given.add(len(keys), f)
             keys.append(key)
         with self._lock:
@@ -183,6 +188,7 @@ class Matcher:
             for number, home in zip(numbers.tolist(), homes.tolist(), strict=True):
                 self._remove_id(number, home, version)
             self._version = version
+            self._parts = tuple(part for part in self._parts if part.live)
         self._tidy()
 
     def _number_of(self, name: str) -> int:

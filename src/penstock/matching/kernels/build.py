@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.matching.kernels.jit import kernel, outlined
+from penstock.matching.kernels.jit import inlined, kernel, outlined
 from penstock.matching.kernels.match import (
     CODE_BITS,
     DOWN,
@@ -121,35 +121,36 @@ def integer_codes(
             codes[i] = NUMBERS + at - number_offsets[s]
 
 
-@outlined
-def _find_number(cells: Cells, slot: int, high: int, low: int) -> int:
-    first = cells.number_offsets[slot]
-    at = first + count_below(cells.number_high, first, cells.number_offsets[slot + 1], high)
-    if len(cells.number_low) > 0:
-        while cells.number_low[at] != low:
+@inlined
+def _find_number(
+    number_offsets: Array, number_high: Array, number_low: Array, slot: int, high: int, low: int
+) -> int:
+    first = number_offsets[slot]
+    at = first + count_below(number_high, first, number_offsets[slot + 1], high)
+    if len(number_low) > 0:
+        while number_low[at] != low:
             at += 1
     return at - first
 
 
-@outlined
-def slot_end(cells: Cells, slot: int) -> int:
+@inlined
+def slot_end(number_offsets: Array, time_offsets: Array, string_offsets: Array, slot: int) -> int:
     """One more than the last code of a slot."""
-    return (
-        strings_start(cells.number_offsets, cells.time_offsets, slot)
-        + 1
-        + cells.string_offsets[slot + 1]
-        - cells.string_offsets[slot]
-    )
+    first = strings_start(number_offsets, time_offsets, slot)
+    return first + 1 + string_offsets[slot + 1] - string_offsets[slot]
 
 
 @kernel
 def slot_ends(cells: Cells, slots: int) -> Array:
     """For each slot the codes at which its families start and end: times, strings, end."""
+    number_offsets = cells.number_offsets
+    string_offsets = cells.string_offsets
+    time_offsets = cells.time_offsets
     ends = np.empty((slots, 3), np.int64)
     for s in range(slots):
-        ends[s, 0] = times_start(cells.number_offsets, s)
-        ends[s, 1] = strings_start(cells.number_offsets, cells.time_offsets, s)
-        ends[s, 2] = slot_end(cells, s)
+        ends[s, 0] = times_start(number_offsets, s)
+        ends[s, 1] = strings_start(number_offsets, time_offsets, s)
+        ends[s, 2] = slot_end(number_offsets, time_offsets, string_offsets, s)
     return ends
 
 
@@ -169,6 +170,13 @@ def codes_of_cuts(
 
     `rank` gives the rank of each literal. `codes` has room for all cuts and two more for each condition.
     """
+    number_high = cells.number_high
+    number_low = cells.number_low
+    number_offsets = cells.number_offsets
+    string_key = cells.string_key
+    string_offsets = cells.string_offsets
+    time_key = cells.time_key
+    time_offsets = cells.time_offsets
     n = 0
     for c in range(len(kind)):
         code_offsets[c] = n
@@ -184,7 +192,7 @@ def codes_of_cuts(
             n += 2
         elif k == _EXISTS:
             codes[n] = 1
-            codes[n + 1] = slot_end(cells, s)
+            codes[n + 1] = slot_end(number_offsets, time_offsets, string_offsets, s)
             n += 2
         elif k <= _STRING:
             end = 0
@@ -193,26 +201,30 @@ def codes_of_cuts(
                 if k == _BOOL:
                     codes[n] = 2 + high
                 elif k == _NUMBER:
-                    codes[n] = NUMBERS + 1 + _find_number(cells, s, high, cut_low[i])
+                    codes[n] = (
+                        NUMBERS
+                        + 1
+                        + _find_number(number_offsets, number_high, number_low, s, high, cut_low[i])
+                    )
                 elif k == _TIME:
-                    first = cells.time_offsets[s]
-                    at = count_below(cells.time_key, first, cells.time_offsets[s + 1], high)
-                    codes[n] = times_start(cells.number_offsets, s) + 1 + at
+                    first = time_offsets[s]
+                    at = count_below(time_key, first, time_offsets[s + 1], high)
+                    codes[n] = times_start(number_offsets, s) + 1 + at
                 else:
-                    first = cells.string_offsets[s]
+                    first = string_offsets[s]
                     key = 2 * rank[high] + cut_low[i]
-                    at = count_below(cells.string_key, first, cells.string_offsets[s + 1], key)
-                    codes[n] = strings_start(cells.number_offsets, cells.time_offsets, s) + 1 + at
+                    at = count_below(string_key, first, string_offsets[s + 1], key)
+                    codes[n] = strings_start(number_offsets, time_offsets, s) + 1 + at
                 n += 1
             if (cut_offsets[c + 1] - cut_offsets[c]) & 1:
                 if k == _BOOL:
                     end = NUMBERS
                 elif k == _NUMBER:
-                    end = times_start(cells.number_offsets, s)
+                    end = times_start(number_offsets, s)
                 elif k == _TIME:
-                    end = strings_start(cells.number_offsets, cells.time_offsets, s)
+                    end = strings_start(number_offsets, time_offsets, s)
                 else:
-                    end = slot_end(cells, s)
+                    end = slot_end(number_offsets, time_offsets, string_offsets, s)
                 codes[n] = end
                 n += 1
     code_offsets[len(kind)] = n
@@ -228,7 +240,13 @@ def _lacks_points(codes: Array, first: int, last: int, cells: Cells, slot: int) 
     strings = strings_start(cells.number_offsets, cells.time_offsets, slot)
     low = codes[first]
     begin = NUMBERS if low < times else times if low < strings else strings
-    end = times if low < times else strings if low < strings else slot_end(cells, slot)
+    end = (
+        times
+        if low < times
+        else strings
+        if low < strings
+        else slot_end(cells.number_offsets, cells.time_offsets, cells.string_offsets, slot)
+    )
     if low != begin + 1 or codes[last - 1] != end or codes[first + 1] == low:
         return False
     for i in range(first + 1, last - 1, 2):
@@ -264,6 +282,11 @@ def make_words(
     The arrays have room for a word for each condition and each pattern, and for all codes.
     `pattern_number` says for each entry of `pattern` its number in the table.
     """
+    literal_offsets = cells.literal_offsets
+    number_offsets = cells.number_offsets
+    string_key = cells.string_key
+    string_offsets = cells.string_offsets
+    time_offsets = cells.time_offsets
     n = 0
     sets = 0
     set_end = 0
@@ -281,17 +304,18 @@ def make_words(
                 required
                 and last - first == 2
                 and k == _STRING
-                and codes[first] == strings_start(cells.number_offsets, cells.time_offsets, s) + 1
-                and codes[last - 1] == slot_end(cells, s)
+                and codes[first] == strings_start(number_offsets, time_offsets, s) + 1
+                and codes[last - 1] == slot_end(number_offsets, time_offsets, string_offsets, s)
             )
             # A required pattern says that there is a string; a set of all strings adds nothing to it,
             # where the first cut is the empty string (then no string lies below it).
             if whole:
-                key = cells.string_key[cells.string_offsets[s]]
-                whole = key == 0 and cells.literal_offsets[1] == 0
+                key = string_key[string_offsets[s]]
+                whole = key == 0 and literal_offsets[1] == 0
             if k <= _EXISTS and not whole:
                 fits = codes[last - 1] < (1 << CODE_BITS)
-                if fits and _lacks_points(codes, first, last, cells, s):
+                several = last - first == 4 or last - first == 6
+                if fits and several and _lacks_points(codes, first, last, cells, s):
                     # All of a family but one value or two: these, the greater first, as no range has them.
                     words[n] = (
                         (np.uint64(s) << _SLOT)
@@ -328,9 +352,10 @@ def chances(filters: Draft, cumulative: Array, cell_base: Array, pattern_chance:
 
     `cumulative` holds for each slot, from its `cell_base` on, the share of events below each code.
     """
-    found = np.empty(len(filters.words), np.float32)
-    for w in range(len(filters.words)):
-        word = filters.words[w]
+    ids_of, word_offsets, words, set_slot, set_offsets, set_codes = filters
+    found = np.empty(len(words), np.float32)
+    for w in range(len(words)):
+        word = words[w]
         kind = word >> _KIND
         if kind == RANGE:
             base = cell_base[np.int64((word >> _SLOT) & _SLOT_MASK)]
@@ -339,10 +364,10 @@ def chances(filters: Draft, cumulative: Array, cell_base: Array, pattern_chance:
             found[w] = cumulative[base + high] - cumulative[base + low] if low < high else 0.9
         elif kind == SET:
             at = np.int64(word & _REST)
-            base = cell_base[filters.set_slot[at]]
+            base = cell_base[set_slot[at]]
             total = 0.0
-            for i in range(filters.set_offsets[at], filters.set_offsets[at + 1], 2):
-                total += cumulative[base + filters.set_codes[i + 1]] - cumulative[base + filters.set_codes[i]]
+            for i in range(set_offsets[at], set_offsets[at + 1], 2):
+                total += cumulative[base + set_codes[i + 1]] - cumulative[base + set_codes[i]]
             found[w] = total
         else:
             p = pattern_chance[np.int64(word & _REST)]
@@ -350,69 +375,89 @@ def chances(filters: Draft, cumulative: Array, cell_base: Array, pattern_chance:
     return found
 
 
-@outlined
-def word_slot(filters: Draft, word: int) -> int:
+@inlined
+def word_slot(set_slot: Array, word: int) -> int:
     """The slot of a range or set."""
     if word >> _KIND == RANGE:
-        return np.int64((word >> _SLOT) & _SLOT_MASK)
-    return filters.set_slot[np.int64(word & _REST)]  # type: ignore[no-any-return]
+        slot = np.int64((word >> _SLOT) & _SLOT_MASK)
+    else:
+        slot = np.int64(set_slot[np.int64(word & _REST)])
+    return slot
 
 
-@outlined
-def word_low(filters: Draft, word: int) -> int:
+@inlined
+def word_low(set_offsets: Array, set_codes: Array, word: int) -> int:
     """The first code of a range or set."""
     if word >> _KIND == RANGE:
-        return np.int64((word >> _CODE) & _CODE_MASK)
-    return filters.set_codes[filters.set_offsets[np.int64(word & _REST)]]  # type: ignore[no-any-return]
+        low = np.int64((word >> _CODE) & _CODE_MASK)
+    else:
+        low = np.int64(set_codes[set_offsets[np.int64(word & _REST)]])
+    return low
 
 
-@outlined
-def word_high(filters: Draft, word: int) -> int:
+@inlined
+def word_high(set_offsets: Array, set_codes: Array, word: int) -> int:
     """One more than the last code of a range or set."""
     if word >> _KIND == RANGE:
-        return np.int64(word & _CODE_MASK)
-    return filters.set_codes[filters.set_offsets[np.int64(word & _REST) + 1] - 1]  # type: ignore[no-any-return]
+        high = np.int64(word & _CODE_MASK)
+    else:
+        high = np.int64(set_codes[set_offsets[np.int64(word & _REST) + 1] - 1])
+    return high
 
 
-@outlined
-def _is_points(filters: Draft, word: int) -> bool:
+@inlined
+def _is_points(set_offsets: Array, set_codes: Array, word: int) -> bool:
     """Whether a set is a list of single cells, or of few intervals that are nearly so."""
     at = np.int64(word & _REST)
     total = 0
-    first = filters.set_offsets[at]
-    last = filters.set_offsets[at + 1]
+    first = set_offsets[at]
+    last = set_offsets[at + 1]
     for i in range(first, last, 2):
-        total += filters.set_codes[i + 1] - filters.set_codes[i]
+        total += set_codes[i + 1] - set_codes[i]
     return total <= last - first and total <= POINTS_MAX
 
 
-@outlined
+@inlined
 def _offer(
-    filters: Draft, w: int, chance: Array, cumulative: Array, cell_base: Array
+    words: Array,
+    set_slot: Array,
+    set_offsets: Array,
+    set_codes: Array,
+    w: int,
+    chance: Array,
+    cumulative: Array,
+    cell_base: Array,
 ) -> tuple[int, float, bool]:
     """The place that a word could give access at, at what cost, and whether it could be a side of a plane."""
-    word = filters.words[w]
+    word = words[w]
     kind = word >> _KIND
     p = np.float64(chance[w])
-    if kind == NOT_PATTERN:
-        return NOWHERE, p, False
+    where = NOWHERE
+    planable = False
     if kind == PATTERN:
-        return PATTERNED, p, False
-    low = word_low(filters, word)
-    high = word_high(filters, word)
-    if low >= high:
-        # All but some values: no way to find anything.
-        return NOWHERE, p, False
-    if low == 0:
-        # Absence; or a set that holds it, which no place is for.
-        return (ABSENT if high == 1 else NOWHERE), p, False
-    if kind == RANGE:
-        # Of the ranges found together in a list some will not do.
-        return LISTED, (min(1.0, 1.2 * p) if high - low > 1 else p), True
-    if _is_points(filters, word):
-        return PLANED, p, True
-    base = cell_base[filters.set_slot[np.int64(word & _REST)]]
-    return LISTED, np.float64(cumulative[base + high] - cumulative[base + low]), False
+        where = PATTERNED
+    elif kind != NOT_PATTERN:
+        low = word_low(set_offsets, set_codes, word)
+        high = word_high(set_offsets, set_codes, word)
+        if low == 0:
+            # Absence; or a set that holds it, which no place is for.
+            where = ABSENT if high == 1 else NOWHERE
+        elif low < high:
+            # (Otherwise it is all values but some: no way to find anything.)
+            if kind == RANGE:
+                where = LISTED
+                planable = True
+                if high - low > 1:
+                    # Of the ranges found together in a list some will not do.
+                    p = min(1.0, 1.2 * p)
+            elif _is_points(set_offsets, set_codes, word):
+                where = PLANED
+                planable = True
+            else:
+                where = LISTED
+                base = cell_base[set_slot[np.int64(word & _REST)]]
+                p = np.float64(cumulative[base + high] - cumulative[base + low])
+    return where, p, planable
 
 
 @kernel
@@ -433,7 +478,8 @@ def choose(
     `access` and `second` are positions of words, -1 where there is none; `second` is set only where both
     could be the sides of a plane. `cost` is the share of events that will find the filter by its access.
     """
-    for f in range(len(filters.ids)):
+    ids_of, word_offsets, words, set_slot, set_offsets, set_codes = filters
+    for f in range(len(ids_of)):
         place[f] = NOWHERE if never[f] else ALWAYS
         access[f] = -1
         second[f] = -1
@@ -443,8 +489,10 @@ def choose(
             continue
         best = 2.0
         side = False
-        for w in range(filters.word_offsets[f], filters.word_offsets[f + 1]):
-            where, p, planable = _offer(filters, w, chance, cumulative, cell_base)
+        for w in range(word_offsets[f], word_offsets[f + 1]):
+            where, p, planable = _offer(
+                words, set_slot, set_offsets, set_codes, w, chance, cumulative, cell_base
+            )
             if where != NOWHERE and p < best:
                 best = p
                 access[f] = w
@@ -453,11 +501,13 @@ def choose(
                 side = planable
         if not side:
             continue
-        slot = word_slot(filters, filters.words[access[f]])
+        slot = word_slot(set_slot, words[access[f]])
         best = 2.0
-        for w in range(filters.word_offsets[f], filters.word_offsets[f + 1]):
-            where, p, planable = _offer(filters, w, chance, cumulative, cell_base)
-            if planable and p < best and word_slot(filters, filters.words[w]) != slot:
+        for w in range(word_offsets[f], word_offsets[f + 1]):
+            where, p, planable = _offer(
+                words, set_slot, set_offsets, set_codes, w, chance, cumulative, cell_base
+            )
+            if planable and p < best and word_slot(set_slot, words[w]) != slot:
                 best = p
                 second[f] = w
                 second_cost[f] = p
@@ -477,15 +527,16 @@ def list_keys(
     key: Array,
 ) -> None:
     """For each filter whose access is a range: which list it belongs to, and by what it is sorted there."""
-    for f in range(len(filters.ids)):
-        words = filters.word_offsets[f + 1] - filters.word_offsets[f]
-        list_sole[f] = words == 1
+    ids_of, word_offsets, words, set_slot, set_offsets, set_codes = filters
+    for f in range(len(ids_of)):
+        conditions = word_offsets[f + 1] - word_offsets[f]
+        list_sole[f] = conditions == 1
         if place[f] != LISTED:
             continue
-        word = filters.words[access[f]]
-        s = word_slot(filters, word)
-        low = word_low(filters, word)
-        high = word_high(filters, word)
+        word = words[access[f]]
+        s = word_slot(set_slot, word)
+        low = word_low(set_offsets, set_codes, word)
+        high = word_high(set_offsets, set_codes, word)
         exact = word >> _KIND == RANGE
         times = ends[s, 0]
         strings = ends[s, 1]
@@ -518,7 +569,7 @@ def list_keys(
         list_kind[f] = kind
         list_level[f] = level
         list_skip[f] = exact
-        list_sole[f] = exact and words == 1
+        list_sole[f] = exact and conditions == 1
         key[f] = high if kind == DOWN else low
 
 
@@ -530,18 +581,19 @@ def arrange(
 
     Returned is how many words there are; with an empty array for them they are only counted.
     """
+    ids_of, word_offsets, drafted, set_slot, set_offsets, set_codes = filters
     longest = 1
-    for f in range(len(filters.ids)):
-        longest = max(longest, filters.word_offsets[f + 1] - filters.word_offsets[f])
+    for f in range(len(ids_of)):
+        longest = max(longest, word_offsets[f + 1] - word_offsets[f])
     placed = np.empty(longest, np.float32)
     sorted_words = np.empty(longest, np.uint64)
     counting = len(words) == 0
     n = 0
     for at in range(len(order)):
         f = order[at]
-        ids[at] = filters.ids[f]
+        ids[at] = ids_of[f]
         count = 0
-        for w in range(filters.word_offsets[f], filters.word_offsets[f + 1]):
+        for w in range(word_offsets[f], word_offsets[f + 1]):
             if w == access[f]:
                 continue
             i = count
@@ -549,14 +601,14 @@ def arrange(
                 sorted_words[i] = sorted_words[i - 1]
                 placed[i] = placed[i - 1]
                 i -= 1
-            sorted_words[i] = filters.words[w]
+            sorted_words[i] = drafted[w]
             placed[i] = chance[w]
             count += 1
         if access[f] >= 0:
-            sorted_words[count] = filters.words[access[f]]
+            sorted_words[count] = drafted[access[f]]
             count += 1
         record[at, 0] = TRUE_WORD
-        record[at, 1] = (np.uint64(n) << _HALF) | np.uint64(filters.ids[f])
+        record[at, 1] = (np.uint64(n) << _HALF) | np.uint64(ids_of[f])
         for i in range(count):
             word = sorted_words[i]
             number = np.int64(word & _REST)
@@ -564,13 +616,9 @@ def arrange(
             first = 0
             toggles = 0
             if is_set:
-                first = filters.set_offsets[number]
-                toggles = filters.set_offsets[number + 1] - first
-                word = (
-                    (np.uint64(SET) << _KIND)
-                    | (np.uint64(filters.set_slot[number]) << _SLOT)
-                    | np.uint64(toggles)
-                )
+                first = set_offsets[number]
+                toggles = set_offsets[number + 1] - first
+                word = (np.uint64(SET) << _KIND) | (np.uint64(set_slot[number]) << _SLOT) | np.uint64(toggles)
             if i == 0:
                 record[at, 0] = word
             else:
@@ -579,8 +627,8 @@ def arrange(
                 n += 1
             for k in range(0, toggles, 2):
                 if not counting:
-                    words[n] = np.uint64(filters.set_codes[first + k]) | (
-                        np.uint64(filters.set_codes[first + k + 1]) << _HALF
+                    words[n] = np.uint64(set_codes[first + k]) | (
+                        np.uint64(set_codes[first + k + 1]) << _HALF
                     )
                 n += 1
     record[len(order), 0] = TRUE_WORD
@@ -600,7 +648,8 @@ def dense_positions(keys: Array, first: int, size: int, low: int, high: int, out
 
 @outlined
 def _buckets_of(
-    filters: Draft,
+    set_offsets: Array,
+    set_codes: Array,
     word: int,
     bucket_at: int,
     buckets: Array,
@@ -621,14 +670,14 @@ def _buckets_of(
     intervals = 1
     if word >> _KIND == SET:
         number = np.int64(word & _REST)
-        intervals = (filters.set_offsets[number + 1] - filters.set_offsets[number]) // 2
+        intervals = (set_offsets[number + 1] - set_offsets[number]) // 2
     for i in range(intervals):
         if word >> _KIND == SET:
-            low = np.int64(filters.set_codes[filters.set_offsets[number] + 2 * i])
-            high = np.int64(filters.set_codes[filters.set_offsets[number] + 2 * i + 1])
+            low = np.int64(set_codes[set_offsets[number] + 2 * i])
+            high = np.int64(set_codes[set_offsets[number] + 2 * i + 1])
         else:
-            low = np.int64(word_low(filters, word))
-            high = np.int64(word_high(filters, word))
+            low = np.int64(word_low(set_offsets, set_codes, word))
+            high = np.int64(word_high(set_offsets, set_codes, word))
         code = low
         while code < high:
             bucket = buckets[bucket_at + code]
@@ -672,6 +721,7 @@ def plane_cells(
     plane. One that touches more than `limit` cells of a plane over two slots gets none: it has no place in
     the plane. Returned are the arrays, grown as needed.
     """
+    ids_of, word_offsets, words, set_slot, set_offsets, set_codes = filters
     n = 0
     a = np.empty(POINTS_MAX, np.int64)
     b = np.empty(POINTS_MAX, np.int64)
@@ -683,17 +733,28 @@ def plane_cells(
         nb = 1
         b[0] = 0
         b_exact[0] = True
-        wa = filters.words[access[f]]
+        wa = words[access[f]]
         most = POINTS_MAX
         if plane_other_bucket[p] >= 0:
             most = limit
-            wb = filters.words[second[f]]
-            if word_slot(filters, wa) != plane_slot[p]:
+            wb = words[second[f]]
+            if word_slot(set_slot, wa) != plane_slot[p]:
                 wa, wb = wb, wa
             nb = _buckets_of(
-                filters, wb, plane_other_bucket[p], buckets, bucket_first, bucket_last, b, b_exact, limit
+                set_offsets,
+                set_codes,
+                wb,
+                plane_other_bucket[p],
+                buckets,
+                bucket_first,
+                bucket_last,
+                b,
+                b_exact,
+                limit,
             )
-        na = _buckets_of(filters, wa, plane_bucket[p], buckets, bucket_first, bucket_last, a, a_exact, most)
+        na = _buckets_of(
+            set_offsets, set_codes, wa, plane_bucket[p], buckets, bucket_first, bucket_last, a, a_exact, most
+        )
         if na < 0 or nb < 0 or na * nb > most:
             continue
         if n + na * nb > len(cell):
@@ -735,10 +796,11 @@ def bucket_bounds(starts: Array, buckets: Array, first: Array, last: Array) -> N
 @kernel
 def others(filters: Draft, chosen: Array, access: Array, second: Array) -> Array:
     """For each filter how many words it has besides two."""
+    ids_of, word_offsets, words, set_slot, set_offsets, set_codes = filters
     found = np.empty(len(chosen), np.int64)
     for i in range(len(chosen)):
         f = chosen[i]
-        found[i] = filters.word_offsets[f + 1] - filters.word_offsets[f]
+        found[i] = word_offsets[f + 1] - word_offsets[f]
         found[i] -= access[f] >= 0
         found[i] -= second[f] >= 0
     return found
@@ -747,85 +809,93 @@ def others(filters: Draft, chosen: Array, access: Array, second: Array) -> Array
 @kernel
 def probes(filters: Draft, chosen: Array, access: Array, second: Array, chance: Array) -> Array:
     """For each filter its most selective range besides two words, or TRUE_WORD."""
+    ids_of, word_offsets, words, set_slot, set_offsets, set_codes = filters
     found = np.full(len(chosen), TRUE_WORD, np.uint64)
     for i in range(len(chosen)):
         f = chosen[i]
         best = np.float32(2.0)
-        for w in range(filters.word_offsets[f], filters.word_offsets[f + 1]):
-            if w == access[f] or w == second[f] or filters.words[w] >> _KIND != RANGE:
+        for w in range(word_offsets[f], word_offsets[f + 1]):
+            if w == access[f] or w == second[f] or words[w] >> _KIND != RANGE:
                 continue
             if chance[w] < best:
                 best = chance[w]
-                found[i] = filters.words[w]
+                found[i] = words[w]
     return found
 
 
 @kernel
 def widths(filters: Draft, at: Array, chance: Array) -> Array:
     """The chance of one interval of each of the words at some positions."""
+    ids_of, word_offsets, words, set_slot, set_offsets, set_codes = filters
     found = np.empty(len(at), np.float64)
     for i in range(len(at)):
-        word = filters.words[at[i]]
+        word = words[at[i]]
         found[i] = chance[at[i]]
         if word >> _KIND == SET:
             number = np.int64(word & _REST)
-            found[i] /= (filters.set_offsets[number + 1] - filters.set_offsets[number]) // 2
+            found[i] /= (set_offsets[number + 1] - set_offsets[number]) // 2
     return found
 
 
 @kernel
 def are_points(filters: Draft, at: Array) -> Array:
     """Whether each of the words at some positions is one single cell, or several."""
+    ids_of, word_offsets, words, set_slot, set_offsets, set_codes = filters
     found = np.empty(len(at), np.bool_)
     for i in range(len(at)):
-        word = filters.words[at[i]]
+        word = words[at[i]]
         if word >> _KIND == RANGE:
-            found[i] = word_high(filters, word) - word_low(filters, word) == 1
+            found[i] = word_high(set_offsets, set_codes, word) - word_low(set_offsets, set_codes, word) == 1
         else:
             number = np.int64(word & _REST)
             found[i] = True
-            for k in range(filters.set_offsets[number], filters.set_offsets[number + 1], 2):
-                found[i] = found[i] and filters.set_codes[k + 1] - filters.set_codes[k] == 1
+            for k in range(set_offsets[number], set_offsets[number + 1], 2):
+                found[i] = found[i] and set_codes[k + 1] - set_codes[k] == 1
     return found
 
 
 @kernel
 def mark_lows(filters: Draft, chosen_words: Array, cell_base: Array, marks: Array) -> None:
     """Mark the codes at which intervals of the words begin, and where they end."""
+    ids_of, word_offsets, words, set_slot, set_offsets, set_codes = filters
     for i in range(len(chosen_words)):
-        word = filters.words[chosen_words[i]]
-        base = cell_base[word_slot(filters, word)]
+        word = words[chosen_words[i]]
+        base = cell_base[word_slot(set_slot, word)]
         if word >> _KIND == RANGE:
-            marks[base + word_low(filters, word)] = True
-            if word_high(filters, word) - word_low(filters, word) > 1:
-                marks[base + word_high(filters, word)] = True
+            marks[base + word_low(set_offsets, set_codes, word)] = True
+            if word_high(set_offsets, set_codes, word) - word_low(set_offsets, set_codes, word) > 1:
+                marks[base + word_high(set_offsets, set_codes, word)] = True
         else:
             at = np.int64(word & _REST)
-            for k in range(filters.set_offsets[at], filters.set_offsets[at + 1], 2):
-                marks[base + filters.set_codes[k]] = True
+            for k in range(set_offsets[at], set_offsets[at + 1], 2):
+                marks[base + set_codes[k]] = True
 
 
 @kernel
 def access_slots(filters: Draft, at: Array) -> Array:
     """The slots of the words at some positions (-1 where a position is negative)."""
+    ids_of, word_offsets, words, set_slot, set_offsets, set_codes = filters
     slots = np.full(len(at), -1, np.int64)
     for i in range(len(at)):
-        if at[i] >= 0 and filters.words[at[i]] >> _KIND <= SET:
-            slots[i] = word_slot(filters, filters.words[at[i]])
+        if at[i] >= 0 and words[at[i]] >> _KIND <= SET:
+            slots[i] = word_slot(set_slot, words[at[i]])
     return slots
 
 
 @kernel
 def mark_values(filters: Draft, chosen_words: Array, base: Array, marks: Array) -> None:
     """Mark every code that the words, ranges or sets, hold."""
+    ids_of, word_offsets, words, set_slot, set_offsets, set_codes = filters
     for i in range(len(chosen_words)):
-        word = filters.words[chosen_words[i]]
-        start = base[word_slot(filters, word)]
+        word = words[chosen_words[i]]
+        start = base[word_slot(set_slot, word)]
         if word >> _KIND == RANGE:
-            for code in range(word_low(filters, word), word_high(filters, word)):
+            for code in range(
+                word_low(set_offsets, set_codes, word), word_high(set_offsets, set_codes, word)
+            ):
                 marks[start + code] = True
         else:
             at = np.int64(word & _REST)
-            for k in range(filters.set_offsets[at], filters.set_offsets[at + 1], 2):
-                for code in range(filters.set_codes[k], filters.set_codes[k + 1]):
+            for k in range(set_offsets[at], set_offsets[at + 1], 2):
+                for code in range(set_codes[k], set_codes[k + 1]):
                     marks[start + code] = True

@@ -31,7 +31,13 @@ def _without(cells: Cells, slot: int, greater: int, lesser: int) -> Array:
     if greater != lesser:
         toggles[3] = greater
         toggles[4] = greater + 1
-    toggles[-1] = times if greater < times else strings if greater < strings else slot_end(cells, slot)
+    toggles[-1] = (
+        times
+        if greater < times
+        else strings
+        if greater < strings
+        else slot_end(cells.number_offsets, cells.time_offsets, cells.string_offsets, slot)
+    )
     return toggles
 
 
@@ -120,7 +126,7 @@ def read_conditions(
                         base = times
                     else:
                         family = _STRING
-                        end = slot_end(cells, s)
+                        end = slot_end(cells.number_offsets, cells.time_offsets, cells.string_offsets, s)
                         base = strings
                     kind[c] = family
                     for t in range(len(toggles)):
