@@ -5,13 +5,15 @@ The rooms, from the ground up; imports point down only:
 errors      every error, under `PenstockError`
 model       values, events, names, limits
 filters     constraint, filter, predicate; covers, overlaps, merge; the languages
-matching    engines that say which filters match an event
+matching    the matcher and other engines: which filters match an event
 workloads   sample data and seeded generators
-bench       benchmarks
+bench       benchmarks of filters and of matching
 cli         the program `penstock`
 
 What stands in `__all__` is the public interface; everything else may change.
 """
+
+from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
 from penstock.filters.constraint import Constraint
@@ -24,6 +26,10 @@ from penstock.filters.relations import covers, identical, overlaps
 from penstock.model.events import Event
 from penstock.model.values import Family, Time
 
+if TYPE_CHECKING:
+    from penstock.matching.matcher import Matcher
+    from penstock.matching.matches import Matches
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -32,6 +38,8 @@ __all__ = [
     "Family",
     "Filter",
     "Histogram",
+    "Matcher",
+    "Matches",
     "Merge",
     "PenstockError",
     "Predicate",
@@ -43,3 +51,16 @@ __all__ = [
     "overlaps",
     "parse",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import the engine when it is first asked for: it needs NumPy, which parsing does not."""
+    if name == "Matcher":
+        from penstock.matching.matcher import Matcher
+
+        return Matcher
+    if name == "Matches":
+        from penstock.matching.matches import Matches
+
+        return Matches
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}")

@@ -196,7 +196,7 @@ def test_tables_of_constraints(rows: list[tuple[str, int, Constraint]], events: 
             type(values[0])
         ]
         if kind == "number" and any(isinstance(v, float) for v in values):
-            values = tuple(float(v) for v in values)  # type: ignore[arg-type]
+            values = tuple(float(v) for v in values)
         for name, given_value in (
             ("id", key),
             ("filter", number),

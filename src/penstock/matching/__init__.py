@@ -1,4 +1,18 @@
-"""Engines that say which subscriptions an event matches.
+"""Engines that say which filters match an event.
 
+matcher     the engine to use: filters under ids, matched in batches, changed at any time
 reference   brute force over the algebra: the oracle that every other engine is held against
+counting    the forwarding paper's counting algorithm; with `selectivity`, its selectivity table
+
+Inside the matcher:
+
+columns, bulk                  filters as flat arrays
+compile, placing               from these to a table: cells, words, and the place where each filter is found
+table, reading                 the compiled table, and filters read back from it
+batch, encode                  events as flat arrays; `arrow_events`, `json_events`: from Arrow and JSON
+parts, ids, matches            a table with its deaths; ids as numbers; results
+sampling, explain, stats       what events look like; how a filter was found; what it costs
+storage                        the folder on disk
+paper_table, strings_index     the tables of the paper's engines
+kernels                        all loops over arrays, compiled by Numba
 """

@@ -323,8 +323,9 @@ class Matcher:
         with self._lock:
             for kind in ("young", "all"):
                 if kind not in self._mergers and self._to_merge(kind):
+                    # Not a daemon: one that is stopped in a kernel takes the interpreter down with it.
                     thread = threading.Thread(
-                        target=self._merge_on, args=(kind,), name=f"penstock-merge-{kind}", daemon=True
+                        target=self._merge_on, args=(kind,), name=f"penstock-merge-{kind}"
                     )
                     self._mergers[kind] = thread
                     thread.start()
@@ -357,7 +358,7 @@ class Matcher:
             while True:
                 with self._lock:
                     parts = self._to_merge(kind)
-                    if not parts:
+                    if not parts or not threading.main_thread().is_alive():
                         del self._mergers[kind]
                         return
                     version, names = self._version, dict(self._names)
@@ -497,6 +498,22 @@ class Matcher:
         if wanted is None or len(wanted.numbers) != len(self._names):
             wanted = self._wanted = WantedNames(list(self._names))
         batch = read_json_lines(lines, wanted, unsupported)
+        self._sample.see(batch)
+        self._tidy()
+        return self._match(snapshot, batch)
+
+    @property
+    def names(self) -> dict[str, int]:
+        """The attributes that filters name, and the numbers under which batches have them."""
+        with self._lock:
+            return dict(self._names)
+
+    def match_encoded(self, batch: Batch) -> Matches:
+        """What each event of a batch matches, which is encoded with the numbers of `names` as of now.
+
+        It may have one attribute that no filter names, under the number `len(names)`.
+        """
+        snapshot = self._snapshot()
         self._sample.see(batch)
         self._tidy()
         return self._match(snapshot, batch)

@@ -27,6 +27,11 @@ class Matches:
         """The ids as the matcher numbers them."""
         self._table = table
 
+    @property
+    def table(self) -> IdTable:
+        """Which id each number stands for."""
+        return self._table
+
     def ids(self) -> NDArray[Any]:
         """The ids of all events, end to end: an array of integers, or of objects where ids are text."""
         return self._known().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

@@ -165,7 +165,6 @@ def _resolve_values(
                 (hash_bytes(arena, value, length) + np.uint64(slot) * _SPREAD) & np.uint64(len(memo) - 1)
             )
             known = np.int64(memo[at]) - 1
-            memo[at] = v + 1
             if (
                 known >= 0
                 and value_length[known] == length
@@ -176,7 +175,6 @@ def _resolve_values(
                 if has_patterns:
                     count = offsets[known + 1] - offsets[known]
                     if total + count > len(numbers):
-                        memo[at] = known + 1
                         return v, total, epoch, total + count
                     for i in range(count):
                         numbers[total + i] = numbers[offsets[known] + i]
@@ -221,6 +219,7 @@ def _resolve_values(
                     numbers[total + i] = found[i]
                 total += count
                 offsets[v + 1] = total
+            memo[at] = v + 1
         elif state == INTEGER or state == DOUBLE:
             low = np.int64(0)
             integer = value
@@ -231,9 +230,9 @@ def _resolve_values(
                     integer = np.int64(double)
             first = integer_offsets[slot]
             # Beyond both ends this wraps around to something large.
-            at = np.uint64(integer) - np.uint64(integer_first[slot])
-            if at < np.uint64(integer_offsets[slot + 1] - first):
-                codes[v] = integer_codes[first + np.int64(at)]
+            past = np.uint64(integer) - np.uint64(integer_first[slot])
+            if past < np.uint64(integer_offsets[slot + 1] - first):
+                codes[v] = integer_codes[first + np.int64(past)]
                 continue
             if state == DOUBLE:
                 # -0.0 has the bits of the least integer, and is 0.
