@@ -15,6 +15,8 @@ PUBLIC = {
     "Family",
     "Filter",
     "Histogram",
+    "Matcher",
+    "Matches",
     "Merge",
     "PenstockError",
     "Predicate",

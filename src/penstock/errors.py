@@ -12,6 +12,7 @@ __all__ = [
     "LimitError",
     "MissingExtraError",
     "PenstockError",
+    "UnknownSubscriptionError",
     "UnsupportedValueError",
 ]
 

@@ -118,6 +118,8 @@ def test_a_mistake_in_a_filter_is_one_line_that_says_where(
         ["merge"],
         ["merge", "x", "--budget", "2"],
         ["demo", "--flights", "0"],
+        ["match", "--subscriptions", "s.jsonl", "--events", "e.jsonl", "--jobs", "0"],
+        ["compile", "--subscriptions", "s.jsonl"],
     ],
 )
 def test_wrong_arguments_end_with_usage(arguments: list[str], capsysbinary: Capture) -> None:
@@ -134,6 +136,7 @@ COMMANDS = [
     "identical",
     "merge",
     "match",
+    "compile",
     "bench",
     "bench filters",
     "demo",

@@ -1,6 +1,7 @@
 """The demo, and the sample subscriptions against counts that DuckDB made."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -49,5 +50,30 @@ def test_the_demo_prints_a_table_and_a_summary(capsys: pytest.CaptureFixture[str
     for one in subscriptions():
         assert any(line.lstrip().startswith(one.subscriber[:20]) for line in lines), one.subscriber
     assert "500 flights against 100 subscriptions: " in out
+    assert re.match(r"Matching took \d+\.\d\d s: [\d,]+ flights a second\. ", lines[-1])
     assert "reference matcher" in lines[-1]
     assert max(map(len, lines)) <= 140
+
+
+def test_the_demo_shows_the_counts_of_the_whole_year(capsys: pytest.CaptureFixture[str]) -> None:
+    expected: dict[str, int] = json.loads(COUNTS.read_text())
+    reached = expected.pop("_any")
+    assert main(["demo"]) == 0
+    out = capsys.readouterr().out
+    assert f"{sum(expected.values()):,} deliveries; {reached:,} flights reached somebody" in out
+    table = " ".join(out.split())
+    for one in subscriptions():
+        assert f" {expected[one.id]:,} " in table, one.id
+
+
+def test_the_last_flight_of_a_subscription_is_the_latest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--flights", "3000"]) == 0
+    out = capsys.readouterr().out
+    flights = load_flights().slice(0, 3000)
+    for one in list(subscriptions())[:20]:
+        predicate = parse(one.filter)
+        got = [event for event in events_from_arrow(flights) if event and predicate.matches(event)]
+        if got:
+            last = max(enumerate(got), key=lambda pair: (pair[1]["time_hour"], pair[0]))[1]
+            shown = f"{last['month']:02}-{last['day']:02} {last['carrier']}{last['flight']}"
+            assert shown in out, one.id

@@ -8,12 +8,15 @@ import random
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from penstock.errors import LimitError, UnknownSubscriptionError
 from penstock.filters import patterns
 from penstock.filters.constraint import Constraint
 from penstock.filters.filter import Filter
 from penstock.filters.predicate import Predicate
+from penstock.matching import compile as compile_module
 from penstock.matching.compile import symbols_of
 from penstock.matching.kernels.patterns import like_text
 from penstock.matching.matcher import Matcher
@@ -108,7 +111,7 @@ def test_an_attribute_in_every_filter() -> None:
 
 
 def test_an_attribute_in_every_filter_and_nothing_else() -> None:
-    """All filters on one attribute: intervals of all widths. Twice as many are tested as match, at most."""
+    """All filters on one attribute: intervals of all widths. Few more are tested than match."""
     chance = random.Random(3)  # noqa: S311 - a workload
     filters = []
     for i in range(5_000):
@@ -187,3 +190,30 @@ def test_filters_that_differ_in_one_value_of_a_large_disjunction() -> None:
     for key, predicate in pairs:
         reference.add(key, predicate)
     assert_same(engine, reference, [{"x": 2.5}, {"x": 10_000}, {"x": -1}])
+
+
+def test_more_values_than_a_word_has_codes_for() -> None:
+    """Codes beyond 22 bits are kept as sets, and say nothing about what has no such codes."""
+    step = 100_000
+    engine = Matcher()
+    for first in range(0, 22 * step, step):
+        engine.add(first, Filter([Constraint("a", "in", tuple(range(3 * first, 3 * (first + step), 3)))]))
+    engine.add("last", Filter([Constraint("a", "=", 3 * (22 * step - 1))]))
+    engine.add("other", Filter([Constraint("b", "in", (1, 2))]))
+    last = 21 * step
+    assert engine.match({"a": 3 * (22 * step - 1), "b": 2}) == [last, "last", "other"]
+    assert engine.match({"a": 3 * (22 * step - 1) + 1, "b": 2}) == ["other"]
+    assert engine.match({"a": 3, "b": 3}) == [0]
+
+
+def test_a_table_that_is_refused_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_module, "TABLE_ATTRIBUTES_MAX", 3)
+    engine = Matcher([("a", "x = 1"), ("b", "x = 2 and y = 1")])
+    wide = pa.table({"id": [5] * 4, "attribute": ["p", "q", "r", "s"], "op": ["exists"] * 4})
+    with pytest.raises(LimitError, match="TABLE_ATTRIBUTES_MAX"):
+        engine.add_constraints(wide)
+    assert len(engine) == 2
+    assert 5 not in engine
+    with pytest.raises(UnknownSubscriptionError):
+        engine.remove(5)
+    assert engine.match({"x": 2, "y": 1}) == ["b"]

@@ -43,7 +43,7 @@ def test_a_match_sees_one_state() -> None:
                 if not gapless or ids[-1] < seen or found != [found[0]] * 3:
                     problems.append((seen, found))
                 seen = ids[-1]
-        except Exception as error:  # noqa: BLE001 - told below
+        except Exception as error:
             problems.append(error)
 
     threads = [threading.Thread(target=change), *(threading.Thread(target=match) for _ in range(3))]

@@ -1,4 +1,10 @@
 """Benchmarks: what is printed here is what the documentation claims.
 
-filters   parsing, loading and comparing filters
+filters     parsing, loading and comparing filters
+matching    the matcher on the scenarios, with the bars that the project sets itself
+scenario    what a scenario says; the files are in `scenarios`
+loads       a scenario's filters and events, in every form that an engine wants
+measures    time, memory, growth, compiling, changes while matching, starting
+others      other engines on the same load; `joins` are those in DuckDB and Polars
+figures     the forwarding paper's figures 7 to 9
 """

@@ -1,5 +1,6 @@
 """Turning Arrow tables into batches, a column at a time; only columns that some filter names are read."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -38,6 +39,16 @@ class _Column(NamedTuple):
     """None: row i has value i."""
     valid: NDArray[np.bool_] | None
     """None: all are."""
+
+
+def record_batches(given: Any, rows: int) -> "Iterator[pa.RecordBatch]":
+    """The rows of a record batch, a table, or whatever speaks Arrow's protocol, so many at a time."""
+    import pyarrow as pa
+
+    whole = [given] if isinstance(given, pa.RecordBatch) else pa.RecordBatchReader.from_stream(given)
+    for batch in whole:
+        for at in range(0, batch.num_rows, rows):
+            yield batch.slice(at, rows)
 
 
 def batch_of_arrow(

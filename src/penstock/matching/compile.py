@@ -29,7 +29,7 @@ from penstock.matching.placing import Chances, place_filters
 from penstock.matching.table import Table
 from penstock.model.values import Family
 
-ATTRIBUTES_MAX: Final = 2**SLOT_BITS
+TABLE_ATTRIBUTES_MAX: Final = 2**SLOT_BITS
 """Attributes that the filters of one matcher name: a condition has so many bits for its attribute."""
 
 _SURE: Final = 32.0
@@ -39,8 +39,10 @@ _SURE: Final = 32.0
 def compile_table(columns: Columns, sample: Batch | None = None) -> tuple[Table, NDArray[np.int64]]:
     """The table of the filters, and for each of its filters the position in the columns."""
     slot_of, names = _slots(columns)
-    if len(names) > ATTRIBUTES_MAX:
-        raise LimitError(f"filters name {len(names):,} attributes", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
+    if len(names) > TABLE_ATTRIBUTES_MAX:
+        raise LimitError(
+            f"filters name {len(names):,} attributes", "TABLE_ATTRIBUTES_MAX", TABLE_ATTRIBUTES_MAX
+        )
     literals, literal_offsets, rank = _literals(columns)
     cells = _cells(columns, slot_of, len(names), literals, literal_offsets, rank)
     patterns, automaton, needles, pattern_number = _patterns(columns, slot_of, len(names))

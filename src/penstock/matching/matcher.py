@@ -124,11 +124,11 @@ class Matcher:
                 columns = given.build()
                 owners = numbers[columns.ids]
                 renamed = np.array([self._number_of(name) for name in given.names] or [0], np.int32)
-                self._register(owners)
                 self._append(
                     columns._replace(
                         ids=owners, names=list(self._names), attribute=renamed[columns.attribute]
-                    )
+                    ),
+                    new=True,
                 )
         self._tidy()
 
@@ -152,8 +152,7 @@ class Matcher:
             numbers = self._ids.intern_array(ids)
             self._seal()
             if columns.filters:
-                self._register(numbers)
-                self._append(columns._replace(ids=numbers))
+                self._append(columns._replace(ids=numbers), new=True)
         self._tidy()
 
     def remove(self, key: Id, predicate: PredicateLike | None = None) -> None:
@@ -263,32 +262,41 @@ class Matcher:
         """Compile what is in the buffer."""
         if not self._buffer.ids:
             return
-        buffer, self._buffer = self._buffer, ColumnsBuilder(self._names)
-        if not len(buffer):
-            return
-        columns = buffer.build()
-        last = self._parts[-1] if self._parts else None
-        if last is not None and last.live <= _TINY and len(buffer) <= _SEAL and "young" not in self._mergers:
-            from penstock.matching.columns import concatenate
-            from penstock.matching.reading import columns_of
+        if len(self._buffer):
+            columns = self._buffer.build()
+            parts = self._parts
+            last = parts[-1] if parts else None
+            if last is not None and last.live <= _TINY and "young" not in self._mergers:
+                from penstock.matching.columns import concatenate
+                from penstock.matching.reading import columns_of
 
-            known = columns_of(last.table, last.alive(self._version), self._names)
-            columns = concatenate([known, columns], list(self._names))
-            self._parts = self._parts[:-1]
-        self._append(columns)
+                known = columns_of(last.table, last.alive(self._version), self._names)
+                columns = concatenate([known, columns], list(self._names))
+                parts = parts[:-1]
+            self._append(columns, after=parts)
+        # Only now: what cannot be compiled stays where it is.
+        self._buffer = ColumnsBuilder(self._names)
 
-    def _append(self, columns: Columns) -> None:
-        """Compile columns into a new part."""
+    def _append(
+        self, columns: Columns, *, new: bool = False, after: "tuple[Part, ...] | None" = None
+    ) -> None:
+        """Compile columns into a part, and put it after the others (or after those given).
+
+        `new`: its filters did not pass through the buffer.
+        """
         from penstock.matching.compile import compile_table
         from penstock.matching.parts import Part
 
+        parts = self._parts if after is None else after
         sample = self._sample.batch(self._names) if columns.filters > _TINY else None
         table, _ = compile_table(columns, sample)
-        if not self._parts:
+        if new:
+            self._register(table.filters.ids)
+        if not parts:
             self._learnt = sample is not None
         part = Part(table)
         self._settle(part, np.ones(table.size, np.bool_))
-        self._parts = (*self._parts, part)
+        self._parts = (*parts, part)
 
     def _register(self, ids: NDArray[np.int32]) -> None:
         """Note that filters come under ids, which did not pass through the buffer."""
@@ -525,11 +533,11 @@ class Matcher:
     ) -> list[Batch]:
         if isinstance(events, Mapping | str | bytes):
             raise EventError(f"a batch is a table or a list of events, not {type(events).__name__}")
-        if not hasattr(events, "schema"):
+        if not hasattr(events, "__arrow_c_stream__") and not hasattr(events, "__arrow_c_array__"):
             return [batch_of_events(events, self._names, unsupported)]
-        from penstock.matching.arrow_events import batch_of_arrow
+        from penstock.matching.arrow_events import batch_of_arrow, record_batches
 
-        tables = events.to_batches(max_chunksize=_ROWS) if hasattr(events, "to_batches") else _slices(events)
+        tables = record_batches(events, _ROWS)
         made, row = [], 0
         for rows in tables:
             made.append(batch_of_arrow(rows, self._names, unsupported, row))
@@ -639,10 +647,6 @@ class Matcher:
             made._parts = (part,)
             made._learnt = True
         return made
-
-
-def _slices(rows: "pa.RecordBatch") -> "list[pa.RecordBatch]":
-    return [rows.slice(at, _ROWS) for at in range(0, max(1, rows.num_rows), _ROWS)]
 
 
 def _joined(found: list[Matches], ids: IdTable) -> Matches:

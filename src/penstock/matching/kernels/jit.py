@@ -4,7 +4,7 @@
   the user's cache folder, by Numba's own rule), so that only the first process of an installation compiles.
 - The GIL is released: threads match in parallel, and changes go on while a batch is matched.
 - No Numba thread pool is ever started, so kernels are safe in forked workers.
-- Arrays are one-dimensional, C-contiguous and writeable. Numba compiles anew for read-only arrays; to stay
+- Arrays are C-contiguous and writeable. Numba compiles anew for read-only arrays; to stay
   with one compiled version, files are mapped copy-on-write (writeable, the file never changes), and Arrow
   buffers are copied where they are laid end to end anyway.
 """

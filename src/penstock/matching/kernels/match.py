@@ -23,8 +23,8 @@ from penstock.matching.kernels.jit import inlined, kernel, outlined
 from penstock.matching.kernels.resolve import NUMBERS
 from penstock.matching.kernels.search import Array
 
-TRUE_WORD = np.uint64((1 << 22) - 1)
-"""A range of all codes: the head of a filter that has no condition."""
+TRUE_WORD = np.uint64(0)
+"""What holds always: the head of a filter that has no condition. No range is from 0 to 0."""
 
 RANGE = 0
 SET = 1
@@ -54,6 +54,7 @@ _LOW_HALF = np.uint64(0xFFFFFFFF)
 _POSITION = np.uint64(0x7FFFFFFF00000000)
 _DONE = np.uint64(1 << 63)
 
+_FEW_IDS = 1024
 _FEW = 8
 """Sets of so few toggles are searched one by one."""
 
@@ -205,6 +206,9 @@ def _match_events(
     that have nothing left to test are taken, and at last the others are tested.
     """
     touched = np.int64(0)
+    # Where few ids have many filters, most events are done with after a slot or two: what is sure is taken
+    # at once then.
+    eager = not distinct and all_ids <= _FEW_IDS
     final = len(ids) - 1
     final_member = len(members) - 1
     for event in range(first_event, len(event_start)):
@@ -236,6 +240,11 @@ def _match_events(
             for s in range(slots):
                 code[present[s]] = 0
             return event, n, epoch, touched, needed, 0
+
+        if eager and n + all_ids > len(out):
+            for s in range(slots):
+                code[present[s]] = 0
+            return event, n, epoch, touched, 0, n + all_ids
 
         sure_runs = 0
         unsure_runs = 0
@@ -304,6 +313,22 @@ def _match_events(
                     unsure[unsure_runs, 1] = last
                     unsure[unsure_runs, 2] = record[at, SKIP]
                     unsure_runs += first < last
+            if eager:
+                for r in range(sure_runs):
+                    for f in range(sure[r, 0], sure[r, 1]):
+                        if stamp[ids[f]] == epoch or (len(died) > 0 and died[f] <= version):
+                            continue
+                        stamp[ids[f]] = epoch
+                        out[n] = ids[f]
+                        n += 1
+                        if n - begin == all_ids:
+                            break
+                    if n - begin == all_ids:
+                        break
+                sure_runs = 0
+                if n - begin == all_ids:
+                    unsure_runs = 0
+                    break
             for plane in range(planes_first, planes_last):
                 other = plane_record[plane, OTHER]
                 bucket = np.int64(buckets[plane_record[plane, BUCKET] + c])
@@ -326,48 +351,49 @@ def _match_events(
                 unsure[unsure_runs, 1] = last
                 unsure[unsure_runs, 2] = -1
                 unsure_runs += first < last
-        if always[0] < always[1]:
-            sure[sure_runs, 0] = always[0]
-            sure[sure_runs, 1] = always[1]
-            sure_runs += 1
-        if always[1] < always[2]:
-            unsure[unsure_runs, 0] = always[1]
-            unsure[unsure_runs, 1] = always[2]
-            unsure[unsure_runs, 2] = 0
-            unsure_runs += 1
-        for a in range(len(absent_slot)):
-            if code[absent_slot[a]] == 0:
-                if absent_first[a] < absent_split[a]:
-                    sure[sure_runs, 0] = absent_first[a]
-                    sure[sure_runs, 1] = absent_split[a]
-                    sure_runs += 1
-                if absent_split[a] < absent_last[a]:
-                    unsure[unsure_runs, 0] = absent_split[a]
-                    unsure[unsure_runs, 1] = absent_last[a]
-                    unsure[unsure_runs, 2] = 1
-                    unsure_runs += 1
-        if len(pattern_offsets) > 0:
-            for e in range(entries_first, entries_last):
-                v = entries[e]
-                matched_first = pattern_offsets[v]
-                matched_last = pattern_offsets[v + 1]
-                for at in range(matched_first, matched_last):
-                    p = pattern_numbers[at]
-                    bits[p] = 1
-                    first = pattern_first[p]
-                    split = pattern_split[p]
-                    last = pattern_first[p + 1]
-                    if first < split:
-                        touched += ids[first]
-                        sure[sure_runs, 0] = first
-                        sure[sure_runs, 1] = split
+        if not eager or n - begin < all_ids:
+            if always[0] < always[1]:
+                sure[sure_runs, 0] = always[0]
+                sure[sure_runs, 1] = always[1]
+                sure_runs += 1
+            if always[1] < always[2]:
+                unsure[unsure_runs, 0] = always[1]
+                unsure[unsure_runs, 1] = always[2]
+                unsure[unsure_runs, 2] = 0
+                unsure_runs += 1
+            for a in range(len(absent_slot)):
+                if code[absent_slot[a]] == 0:
+                    if absent_first[a] < absent_split[a]:
+                        sure[sure_runs, 0] = absent_first[a]
+                        sure[sure_runs, 1] = absent_split[a]
                         sure_runs += 1
-                    if split < last:
-                        touched += np.int64(filter_record[split, 1])
-                        unsure[unsure_runs, 0] = split
-                        unsure[unsure_runs, 1] = last
+                    if absent_split[a] < absent_last[a]:
+                        unsure[unsure_runs, 0] = absent_split[a]
+                        unsure[unsure_runs, 1] = absent_last[a]
                         unsure[unsure_runs, 2] = 1
                         unsure_runs += 1
+            if len(pattern_offsets) > 0:
+                for e in range(entries_first, entries_last):
+                    v = entries[e]
+                    matched_first = pattern_offsets[v]
+                    matched_last = pattern_offsets[v + 1]
+                    for at in range(matched_first, matched_last):
+                        p = pattern_numbers[at]
+                        bits[p] = 1
+                        first = pattern_first[p]
+                        split = pattern_split[p]
+                        last = pattern_first[p + 1]
+                        if first < split:
+                            touched += ids[first]
+                            sure[sure_runs, 0] = first
+                            sure[sure_runs, 1] = split
+                            sure_runs += 1
+                        if split < last:
+                            touched += np.int64(filter_record[split, 1])
+                            unsure[unsure_runs, 0] = split
+                            unsure[unsure_runs, 1] = last
+                            unsure[unsure_runs, 2] = 1
+                            unsure_runs += 1
 
         most = n
         for r in range(sure_runs):
@@ -426,7 +452,7 @@ def _match_events(
                     if low < high:
                         if c < low or c >= high:
                             continue
-                    elif not _is_other(c, low, high, slot_times[slot], slot_strings[slot]):
+                    elif high > 0 and not _is_other(c, low, high, slot_times[slot], slot_strings[slot]):
                         continue
                     if place & _DONE:
                         if len(died) > 0 and died[f] <= version:
@@ -457,7 +483,7 @@ def _match_events(
                         if low < high:
                             ok = low <= c and c < high
                         else:
-                            ok = _is_other(c, low, high, slot_times[slot], slot_strings[slot])
+                            ok = high == 0 or _is_other(c, low, high, slot_times[slot], slot_strings[slot])
                     elif what == SET:
                         value = np.uint64(code[np.int64((word >> _SLOT) & _SLOT_MASK)])
                         toggles = np.int64(word & _CODE_MASK)

@@ -145,7 +145,8 @@ def _resolve_values(
     """Resolve values until all are done, or there is not enough room for the patterns of one.
 
     Returned are the value that comes next, how many patterns there are so far, the last epoch, and how much
-    room for patterns is needed. As in `match`, nothing is allocated here.
+    room for patterns is needed. As in `match`, nothing is allocated
+    here (but in `like`, for long texts).
     """
     has_patterns = len(pattern_slot) > 0
     # Any string that no filter names will do where order says nothing; one not below the empty string.

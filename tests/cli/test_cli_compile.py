@@ -1,0 +1,122 @@
+"""`penstock compile`, and `penstock match` with the folder that it wrote."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.main import main
+
+Capture = pytest.CaptureFixture[bytes]
+
+RULES = [
+    {"id": "late", "filter": "delay > 60"},
+    {"id": 7, "filter": "origin = 'JFK'"},
+    {"id": "late", "filter": "origin = 'EWR'"},
+]
+EVENTS = [{"delay": 70}, {"origin": "JFK", "delay": 90}, {"origin": "EWR"}, {"origin": "LGA"}]
+ANSWER = b'{"event":0,"ids":["late"]}\n{"event":1,"ids":[7,"late"]}\n{"event":2,"ids":["late"]}\n'
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.jsonl").write_text("".join(json.dumps(rule) + "\n" for rule in RULES))
+    Path("e.jsonl").write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
+
+
+def compile_rules(*more: str, subscriptions: str = "s.jsonl", output: str = "rules") -> int:
+    return main(["compile", "--subscriptions", subscriptions, "--output", output, *more])
+
+
+def match(rules: str = "rules", *more: str) -> int:
+    return main(["match", "--subscriptions", rules, "--events", "e.jsonl", *more])
+
+
+def test_compiled_subscriptions_match_as_those_of_the_file(capsysbinary: Capture) -> None:
+    assert match("s.jsonl") == 0
+    assert capsysbinary.readouterr() == (ANSWER, b"")
+    assert compile_rules() == 0
+    assert capsysbinary.readouterr() == (b"", b"")
+    assert match() == 0
+    assert match("rules/", "--jobs", "2") == 0
+    assert capsysbinary.readouterr() == (2 * ANSWER, b"")
+
+
+def test_no_subscriptions_can_be_compiled_too(capsysbinary: Capture) -> None:
+    Path("s.jsonl").write_text("")
+    assert compile_rules() == 0
+    assert match() == 0
+    assert capsysbinary.readouterr() == (b"", b"")
+
+
+def test_compiling_reads_what_match_reads(monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture) -> None:
+    text = b'id,filter\nlate,"[delay,>,60]"\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert compile_rules("--subscriptions-format", "csv", "--from", "padres", subscriptions="-") == 0
+    assert match() == 0
+    assert capsysbinary.readouterr().out == b'{"event":0,"ids":["late"]}\n{"event":1,"ids":["late"]}\n'
+
+
+def test_compiling_again_replaces_what_was_compiled(capsysbinary: Capture) -> None:
+    assert compile_rules() == 0
+    Path("s.jsonl").write_text('{"id": "only", "filter": "delay = 70"}\n')
+    assert compile_rules() == 0
+    assert match() == 0
+    assert capsysbinary.readouterr().out == b'{"event":0,"ids":["only"]}\n'
+    Path("s.jsonl").write_text('{"id": "only", "filter": "delay ="}\n')
+    assert compile_rules() == 2
+    assert capsysbinary.readouterr().err.startswith(b"penstock: s.jsonl:1: column 8: ")
+    assert match() == 0
+    assert capsysbinary.readouterr().out == b'{"event":0,"ids":["only"]}\n'
+    assert {path.name for path in Path().iterdir()} == {"s.jsonl", "e.jsonl", "rules"}
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("rules.csv", b"rules.csv: a folder is written"),
+        ("s.jsonl", b"s.jsonl: --output would replace what is read"),
+        ("taken", b"taken: there is something else here"),
+    ],
+)
+def test_compiling_onto_something_else_is_refused(output: str, message: bytes, capsysbinary: Capture) -> None:
+    Path("taken").mkdir()
+    Path("taken/file").write_text("mine")
+    assert compile_rules(output=output) == 2
+    assert capsysbinary.readouterr().err.startswith(b"penstock: " + message)
+    assert Path("taken/file").read_text() == "mine"
+
+
+def test_a_folder_that_is_damaged_or_something_else_is_refused(capsysbinary: Capture) -> None:
+    Path("empty").mkdir()
+    assert match("empty") == 2
+    assert capsysbinary.readouterr().err.startswith(b"penstock: empty: no matcher is saved here")
+    assert compile_rules() == 0
+    array = max(Path("rules").glob("*.bin"), key=lambda file: file.stat().st_size)
+    content = bytearray(array.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    array.write_bytes(content)
+    assert match("rules", "--output", "out.jsonl") == 2
+    out, err = capsysbinary.readouterr()
+    assert out == b""
+    assert err.startswith(b"penstock: rules: damaged: ")
+    assert not Path("out.jsonl").exists()
+
+
+def test_a_folder_is_no_file_of_subscriptions(capsysbinary: Capture) -> None:
+    assert compile_rules() == 0
+    assert match("rules", "--subscriptions-format", "jsonl") == 2
+    assert capsysbinary.readouterr().err == b"penstock: rules: is a directory\n"
+    assert main(["match", "--subscriptions", "s.jsonl", "--events", "rules"]) == 2
+    assert b"rules: the name does not tell the format" in capsysbinary.readouterr().err
+
+
+def test_a_family_that_no_event_has_is_noted_with_a_folder_too(capsysbinary: Capture) -> None:
+    assert compile_rules() == 0
+    assert match("rules", "--family", "dely=number") == 0
+    out, err = capsysbinary.readouterr()
+    assert out == ANSWER
+    assert err.decode() == "penstock: note: --family dely=…: no event seen has the attribute 'dely'\n"
