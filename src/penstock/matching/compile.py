@@ -18,13 +18,12 @@ from penstock.errors import LimitError
 from penstock.filters.patterns import ONE, RUN
 from penstock.matching.batch import Batch
 from penstock.matching.columns import NEVER, Columns, offsets_of
-from penstock.matching.kernels import build
+from penstock.matching.kernels import build_words
 from penstock.matching.kernels import patterns as pattern_kernels
-from penstock.matching.kernels.build import Draft
-from penstock.matching.kernels.match import SLOT_BITS
 from penstock.matching.kernels.patterns import Automaton, Patterns, build_automaton
 from penstock.matching.kernels.resolve import Cells, resolve
 from penstock.matching.kernels.search import build_hash
+from penstock.matching.kernels.words import SLOT_BITS, Draft
 from penstock.matching.placing import Chances, place_filters
 from penstock.matching.table import Table
 from penstock.model.values import Family
@@ -50,7 +49,7 @@ def compile_table(columns: Columns, sample: Batch | None = None) -> tuple[Table,
     chances = _chances(columns, slot_of, len(names), cells, automaton, patterns, filters, sample)
     never = np.zeros(columns.filters, np.bool_)
     never[np.repeat(np.arange(columns.filters), np.diff(columns.offsets))[columns.kind == NEVER]] = True
-    ends = build.slot_ends(cells, len(names))
+    ends = build_words.slot_ends(cells, len(names))
     arranged, lists, places, order = place_filters(filters, never, ends, chances, len(patterns.slot))
     ids = np.unique(columns.ids)
     return (
@@ -153,9 +152,9 @@ def _grouped(
     groups = np.where(mask, slot, -1)
     starts = np.zeros(slots + 1, np.int64)
     grouped = np.empty(int(mask.sum()), np.int64)
-    build.group_by(groups, keys, starts, grouped)
+    build_words.group_by(groups, keys, starts, grouped)
     offsets = np.zeros(slots + 1, np.int32)
-    left = build.unique_in_groups(grouped, starts, offsets)
+    left = build_words.unique_in_groups(grouped, starts, offsets)
     return offsets, grouped[:left].copy()
 
 
@@ -187,10 +186,10 @@ def _integers(
     """
     slots = len(offsets) - 1
     first, size = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
-    build.integer_range(offsets, high, first, size)
+    build_words.integer_range(offsets, high, first, size)
     starts = offsets_of(size)
     codes = np.empty(int(starts[-1]), np.int32)
-    build.integer_codes(offsets, high, first, starts, codes)
+    build_words.integer_codes(offsets, high, first, starts, codes)
     return first, starts, codes
 
 
@@ -316,7 +315,7 @@ def _words(
     slot = slot_of[columns.attribute]
     code_offsets = np.empty(conditions + 1, np.int64)
     codes = np.empty(len(columns.cut_high) + 2 * conditions, np.int32)
-    build.codes_of_cuts(
+    build_words.codes_of_cuts(
         slot,
         columns.kind,
         columns.cut_offsets,
@@ -332,7 +331,7 @@ def _words(
     set_slot = np.empty(conditions, np.int32)
     set_offsets = np.empty(conditions + 1, np.int64)
     set_codes = np.empty(len(codes), np.int32)
-    n, sets, set_end = build.make_words(
+    n, sets, set_end = build_words.make_words(
         columns.offsets,
         slot,
         columns.kind,
@@ -369,7 +368,7 @@ def _chances(
     sample: Batch | None,
 ) -> Chances:
     """How likely each code of each slot is."""
-    ends = build.slot_ends(cells, slots)[:, 2]
+    ends = build_words.slot_ends(cells, slots)[:, 2]
     cell_base = offsets_of(ends + 1)
     named = np.bincount(slot_of[columns.attribute[columns.kind != NEVER]], minlength=slots)
     presence = np.clip(named / max(1, columns.filters), 0.001, 0.999)
@@ -400,5 +399,5 @@ def _chances(
     total = np.cumsum(share)
     cumulative[1:] = total[:-1]
     cumulative -= np.repeat(cumulative[cell_base[:-1]], ends + 1)
-    chance = build.chances(filters, cumulative, cell_base, pattern_chance)
+    chance = build_words.chances(filters, cumulative, cell_base, pattern_chance)
     return Chances(chance, cumulative, cell_base, 1.0 - share[cell_base[:-1]])

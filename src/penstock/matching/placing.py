@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from penstock.errors import LimitError
 from penstock.matching.columns import offsets_of
-from penstock.matching.kernels import build, match
-from penstock.matching.kernels.build import ABSENT, ALWAYS, LISTED, NOWHERE, PATTERNED, PLANED, Draft
+from penstock.matching.kernels import build_places, build_planes, match
+from penstock.matching.kernels.build_places import ABSENT, ALWAYS, LISTED, NOWHERE, PATTERNED, PLANED
 from penstock.matching.kernels.match import DOWN, LEVEL, UP, Filters, Lists, Places
+from penstock.matching.kernels.words import TRUE_WORD, Draft
 
 _LOOK: Final = 6.0
 """What looking into a plane costs, in tests of candidates."""
@@ -33,7 +34,7 @@ WORDS_MAX: Final = 2**31
 
 
 class Chances(NamedTuple):
-    """How likely conditions are to hold; see `kernels.build.chances`."""
+    """How likely conditions are to hold; see `kernels.build_words.chances`."""
 
     word: NDArray[np.float32]
     cumulative: NDArray[np.float64]
@@ -68,7 +69,7 @@ def place_filters(
     place = np.empty(count, np.uint8)
     access, second = np.empty(count, np.int64), np.empty(count, np.int64)
     cost, second_cost = np.empty(count, np.float32), np.empty(count, np.float32)
-    build.choose(
+    build_places.choose(
         filters,
         never,
         chances.word,
@@ -80,7 +81,7 @@ def place_filters(
         cost,
         second_cost,
     )
-    slot, other = build.access_slots(filters, access), build.access_slots(filters, second)
+    slot, other = build_places.access_slots(filters, access), build_places.access_slots(filters, second)
     planes = _make_planes(filters, place, access, second, slot, other, cost, second_cost, ends, chances)
     list_slot, list_kind, list_level = (
         np.zeros(count, np.int64),
@@ -89,7 +90,7 @@ def place_filters(
     )
     skip, sole = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     key = np.zeros(count, np.int64)
-    build.list_keys(filters, place, access, ends, list_slot, list_kind, list_level, skip, sole, key)
+    build_places.list_keys(filters, place, access, ends, list_slot, list_kind, list_level, skip, sole, key)
     major = np.zeros(count, np.int64)
     listed = place == LISTED
     # Lists of one slot together, those of sole conditions first.
@@ -113,20 +114,20 @@ def place_filters(
     # Only what the place itself makes sure of need not be tested: it stands last.
     sure = (listed & skip) | absent | patterned
     shown = np.where(sure, access, -1)
-    size = build.arrange(filters, order, shown, chances.word, ids, record, np.empty(0, np.uint64))
+    size = build_places.arrange(filters, order, shown, chances.word, ids, record, np.empty(0, np.uint64))
     if size > WORDS_MAX:
         raise LimitError(f"the filters have {size:,} words", "WORDS_MAX", WORDS_MAX)
     # One more, so that an empty array does not ask for counting only.
     words = np.zeros(size + 1, np.uint64)
-    build.arrange(filters, order, shown, chances.word, ids, record, words)
+    build_places.arrange(filters, order, shown, chances.word, ids, record, words)
     arranged = Filters(ids, record, words)
     starts = np.searchsorted(place[order], np.arange(NOWHERE, PLANED + 2))
     lists = _lists(order, starts[LISTED], starts[LISTED + 1], list_number, key, skip, slots, ends)
     everything = np.arange(count)
-    probe = build.probes(filters, everything, access, second, chances.word)
-    left = build.others(filters, everything, access, second)
+    probe = build_planes.probes(filters, everything, access, second, chances.word)
+    left = build_planes.others(filters, everything, access, second)
     # Nothing is left to test where a cell meets the plane's conditions, and the probe is all the rest.
-    settled = left == (probe != match.TRUE_WORD)
+    settled = left == (probe != TRUE_WORD)
     places = _places(
         order, major, starts, nothing_to_test, planes, probe, settled, filters.ids, slots, pattern_count
     )
@@ -172,7 +173,7 @@ def _make_planes(
     width = bucket_count[plane_other] if len(plane_other) else np.empty(0, np.int64)
     grid_sizes = (bucket_count[plane_slot] * width if len(plane_slot) else width).astype(np.int64)
     grid = offsets_of(grid_sizes)
-    cell, member, n = build.plane_cells(
+    cell, member, n = build_planes.plane_cells(
         filters,
         chosen,
         chosen_pair,
@@ -200,7 +201,7 @@ def _make_planes(
         filters, access, alone, single, ends, len(buckets)
     )
     single_grid = grid[-1] + offsets_of(single_count)
-    cell_1, member_1, n_1 = build.plane_cells(
+    cell_1, member_1, n_1 = build_planes.plane_cells(
         filters,
         alone,
         np.searchsorted(single, slot[alone]),
@@ -267,14 +268,14 @@ def _buckets(
     words = np.concatenate([access[chosen], second[chosen]])
     of_slot = np.concatenate([slot[chosen], other[chosen]])
     marks = np.zeros(int(chances.cell_base[-1]) + 1, np.bool_)
-    build.mark_lows(filters, words, chances.cell_base, marks)
-    width = np.bincount(of_slot, build.widths(filters, words, chances.word), slots) / np.maximum(
+    build_planes.mark_lows(filters, words, chances.cell_base, marks)
+    width = np.bincount(of_slot, build_planes.widths(filters, words, chances.word), slots) / np.maximum(
         1, np.bincount(of_slot, minlength=slots)
     )
     filled = np.bincount(plane_slot, sizes, slots) + np.bincount(plane_other, sizes, slots)
     planes = np.bincount(plane_slot, minlength=slots) + np.bincount(plane_other, minlength=slots)
     points = np.ones(slots, np.bool_)
-    points[of_slot[~build.are_points(filters, words)]] = False
+    points[of_slot[~build_planes.are_points(filters, words)]] = False
     lengths = ends[used, 2]
     starts = offsets_of(lengths)
     buckets = np.empty(int(starts[-1]), np.int32)
@@ -317,7 +318,7 @@ def _bounds(
     starts: NDArray[np.int64], buckets: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     first, last = np.empty(len(buckets), np.int64), np.empty(len(buckets), np.int64)
-    build.bucket_bounds(starts, buckets, first, last)
+    build_planes.bucket_bounds(starts, buckets, first, last)
     return first, last
 
 
@@ -334,7 +335,7 @@ def _value_buckets(
     base = np.full(len(ends) + 1, -1, np.int64)
     base[single] = starts[:-1]
     marks = np.zeros(int(starts[-1]) + 1, np.bool_)
-    build.mark_values(filters, access[alone], base, marks)
+    build_planes.mark_values(filters, access[alone], base, marks)
     buckets = np.zeros(int(starts[-1]), np.int32)
     counts = np.empty(len(single), np.int64)
     for at in range(len(single)):
@@ -385,7 +386,7 @@ def _lists(
     at_dense = offsets_of(extents)
     positions = np.empty(int(at_dense[-1]), np.int32)
     for i in np.flatnonzero(dense):
-        build.dense_positions(keys, begins[i], sizes[i], low[i], high[i], positions, at_dense[i])
+        build_places.dense_positions(keys, begins[i], sizes[i], low[i], high[i], positions, at_dense[i])
     searched = np.where(dense, 0, sizes).astype(np.int64)
     at_keys = offsets_of(searched)
     kept = np.repeat(~dense, sizes) if len(sizes) else np.empty(0, np.bool_)

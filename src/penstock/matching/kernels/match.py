@@ -22,35 +22,25 @@ from penstock.matching.batch import NO_EVENT, Batch
 from penstock.matching.kernels.jit import inlined, kernel, outlined
 from penstock.matching.kernels.resolve import NUMBERS
 from penstock.matching.kernels.search import Array
-
-TRUE_WORD = np.uint64(0)
-"""What holds always: the head of a filter that has no condition. No range is from 0 to 0."""
-
-RANGE = 0
-SET = 1
-PATTERN = 2
-NOT_PATTERN = 3
-"""The kinds of condition, in the two highest bits of a word."""
-
-SLOT_BITS = 18
-CODE_BITS = 22
-"""A range has its slot and both ends in one word (ends the wrong way round, or the same, stand for all values
-of the family but these); a set its slot and the number of its toggles. A range whose
-codes do not fit is a set."""
+from penstock.matching.kernels.words import (
+    CODE_MASK,
+    CODE_SHIFT,
+    HALF,
+    KIND_SHIFT,
+    LOW_HALF,
+    PATTERN,
+    RANGE,
+    REST_MASK,
+    SET,
+    SLOT_MASK,
+    SLOT_SHIFT,
+)
 
 LEVEL = 0
 UP = 1
 DOWN = 2
 """The kinds of list."""
 
-_KIND = np.uint64(62)
-_SLOT = np.uint64(2 * CODE_BITS)
-_SLOT_MASK = np.uint64((1 << SLOT_BITS) - 1)
-_CODE = np.uint64(CODE_BITS)
-_CODE_MASK = np.uint64((1 << CODE_BITS) - 1)
-_REST = np.uint64((1 << 62) - 1)
-_HALF = np.uint64(32)
-_LOW_HALF = np.uint64(0xFFFFFFFF)
 _POSITION = np.uint64(0x7FFFFFFF00000000)
 _DONE = np.uint64(1 << 63)
 
@@ -439,16 +429,16 @@ def _match_events(
                 place = np.uint64(0)
                 if skip < 0:
                     place = members[m, 1]
-                    f = np.int64((place & _POSITION) >> _HALF)
+                    f = np.int64((place & _POSITION) >> HALF)
                 if len(visits) > 0:
                     visits[f] += 1
                 if skip < 0:
                     # A range beside the member spares most looks at the filter itself.
                     word = members[m, 0]
-                    slot = np.int64((word >> _SLOT) & _SLOT_MASK)
+                    slot = np.int64((word >> SLOT_SHIFT) & SLOT_MASK)
                     c = code[slot]
-                    low = np.int32((word >> _CODE) & _CODE_MASK)
-                    high = np.int32(word & _CODE_MASK)
+                    low = np.int32((word >> CODE_SHIFT) & CODE_MASK)
+                    high = np.int32(word & CODE_MASK)
                     if low < high:
                         if c < low or c >= high:
                             continue
@@ -457,7 +447,7 @@ def _match_events(
                     if place & _DONE:
                         if len(died) > 0 and died[f] <= version:
                             continue
-                        key = np.int64(place & _LOW_HALF)
+                        key = np.int64(place & LOW_HALF)
                         if not distinct:
                             if stamp[key] == epoch:
                                 continue
@@ -466,32 +456,32 @@ def _match_events(
                         n += 1
                         continue
                 place = filter_record[f, 1]
-                key = np.int64(place & _LOW_HALF)
+                key = np.int64(place & LOW_HALF)
                 if not distinct and stamp[key] == epoch:
                     continue
                 # The head, then the words from w on, until one does not hold.
                 word = filter_record[f, 0]
-                w = np.int64(place >> _HALF)
-                w_last = np.int64(filter_record[f + 1, 1] >> _HALF) - max(skip, 0)
+                w = np.int64(place >> HALF)
+                w_last = np.int64(filter_record[f + 1, 1] >> HALF) - max(skip, 0)
                 while True:
-                    what = word >> _KIND
+                    what = word >> KIND_SHIFT
                     if what == RANGE:
-                        slot = np.int64((word >> _SLOT) & _SLOT_MASK)
+                        slot = np.int64((word >> SLOT_SHIFT) & SLOT_MASK)
                         c = code[slot]
-                        low = np.int32((word >> _CODE) & _CODE_MASK)
-                        high = np.int32(word & _CODE_MASK)
+                        low = np.int32((word >> CODE_SHIFT) & CODE_MASK)
+                        high = np.int32(word & CODE_MASK)
                         if low < high:
                             ok = low <= c and c < high
                         else:
                             ok = high == 0 or _is_other(c, low, high, slot_times[slot], slot_strings[slot])
                     elif what == SET:
-                        value = np.uint64(code[np.int64((word >> _SLOT) & _SLOT_MASK)])
-                        toggles = np.int64(word & _CODE_MASK)
+                        value = np.uint64(code[np.int64((word >> SLOT_SHIFT) & SLOT_MASK)])
+                        toggles = np.int64(word & CODE_MASK)
                         if toggles <= _FEW:
                             # Inside after an odd number of toggles.
                             ok = False
                             for k in range(toggles):
-                                toggle = (words[w + (k >> 1)] >> (_HALF * np.uint64(k & 1))) & _LOW_HALF
+                                toggle = (words[w + (k >> 1)] >> (HALF * np.uint64(k & 1))) & LOW_HALF
                                 ok ^= toggle <= value
                         else:
                             base = 0
@@ -499,7 +489,7 @@ def _match_events(
                             while length > 0:
                                 half = length >> 1
                                 k = base + half
-                                toggle = (words[w + (k >> 1)] >> (_HALF * np.uint64(k & 1))) & _LOW_HALF
+                                toggle = (words[w + (k >> 1)] >> (HALF * np.uint64(k & 1))) & LOW_HALF
                                 if toggle <= value:
                                     base += half + 1
                                     length -= half + 1
@@ -508,7 +498,7 @@ def _match_events(
                             ok = base & 1 == 1
                         w += (toggles + 1) >> 1
                     else:
-                        ok = (bits[np.int64(word & _REST)] != 0) == (what == PATTERN)
+                        ok = (bits[np.int64(word & REST_MASK)] != 0) == (what == PATTERN)
                     if not ok or w >= w_last:
                         break
                     word = words[w]

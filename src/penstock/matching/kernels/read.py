@@ -2,21 +2,26 @@
 
 import numpy as np
 
-from penstock.matching.kernels.build import slot_end
+from penstock.matching.kernels.build_words import slot_end
 from penstock.matching.kernels.jit import kernel, outlined
-from penstock.matching.kernels.match import CODE_BITS, PATTERN, RANGE, SLOT_BITS, TRUE_WORD, Filters
+from penstock.matching.kernels.match import Filters
 from penstock.matching.kernels.resolve import NUMBERS, Cells, strings_start, times_start
 from penstock.matching.kernels.search import Array
+from penstock.matching.kernels.words import (
+    CODE_MASK,
+    CODE_SHIFT,
+    HALF,
+    KIND_SHIFT,
+    LOW_HALF,
+    PATTERN,
+    RANGE,
+    REST_MASK,
+    SLOT_MASK,
+    SLOT_SHIFT,
+    TRUE_WORD,
+)
 
 _ABSENT, _BOOL, _NUMBER, _TIME, _STRING, _NAN, _EXISTS, _PATTERN_ONLY = range(8)
-_KIND = np.uint64(62)
-_SLOT = np.uint64(2 * CODE_BITS)
-_SLOT_MASK = np.uint64((1 << SLOT_BITS) - 1)
-_CODE = np.uint64(CODE_BITS)
-_CODE_MASK = np.uint64((1 << CODE_BITS) - 1)
-_REST = np.uint64((1 << 62) - 1)
-_HALF = np.uint64(32)
-_LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
 @outlined
@@ -52,14 +57,14 @@ def read_conditions(
     words = filters.words
     for i in range(len(positions)):
         f = positions[i]
-        w = np.int64(record[f, 1] >> _HALF)
-        last = np.int64(record[f + 1, 1] >> _HALF)
+        w = np.int64(record[f, 1] >> HALF)
+        last = np.int64(record[f + 1, 1] >> HALF)
         # No condition takes less than a word; no toggle less than half of one, but where values are left out.
         total += last - w + 1
         codes += 2 * (last - w + 1)
         for k in range(w - 1, last):
             word = record[f, 0] if k < w else words[k]
-            if word >> _KIND == RANGE and (word >> _CODE) & _CODE_MASK >= word & _CODE_MASK:
+            if word >> KIND_SHIFT == RANGE and (word >> CODE_SHIFT) & CODE_MASK >= word & CODE_MASK:
                 codes += 4
     offsets = np.zeros(len(positions) + 1, np.int64)
     slot = np.zeros(total, np.int32)
@@ -75,22 +80,22 @@ def read_conditions(
     patterns = 0
     for i in range(len(positions)):
         f = positions[i]
-        w = np.int64(record[f, 1] >> _HALF)
-        last = np.int64(record[f + 1, 1] >> _HALF)
+        w = np.int64(record[f, 1] >> HALF)
+        last = np.int64(record[f + 1, 1] >> HALF)
         word = record[f, 0]
         while word != TRUE_WORD:
-            what = word >> _KIND
+            what = word >> KIND_SHIFT
             if what >= PATTERN:
-                number = np.int32(word & _REST)
+                number = np.int32(word & REST_MASK)
                 pattern[patterns] = number if what == PATTERN else -1 - number
                 patterns += 1
                 kind[c] = _PATTERN_ONLY
                 slot[c] = pattern_slot[number]
             else:
                 if what == RANGE:
-                    s = np.int64((word >> _SLOT) & _SLOT_MASK)
-                    low = np.int32((word >> _CODE) & _CODE_MASK)
-                    high = np.int32(word & _CODE_MASK)
+                    s = np.int64((word >> SLOT_SHIFT) & SLOT_MASK)
+                    low = np.int32((word >> CODE_SHIFT) & CODE_MASK)
+                    high = np.int32(word & CODE_MASK)
                     if low < high:
                         toggles = np.empty(2, np.int32)
                         toggles[0] = low
@@ -98,10 +103,10 @@ def read_conditions(
                     else:
                         toggles = _without(cells, s, low, high)
                 else:
-                    s = np.int64((word >> _SLOT) & _SLOT_MASK)
-                    toggles = np.empty(np.int64(word & _CODE_MASK), np.int32)
+                    s = np.int64((word >> SLOT_SHIFT) & SLOT_MASK)
+                    toggles = np.empty(np.int64(word & CODE_MASK), np.int32)
                     for k in range(len(toggles)):
-                        toggles[k] = np.int32((words[w + (k >> 1)] >> (_HALF * np.uint64(k & 1))) & _LOW_HALF)
+                        toggles[k] = np.int32((words[w + (k >> 1)] >> (HALF * np.uint64(k & 1))) & LOW_HALF)
                     w += (len(toggles) + 1) >> 1
                 slot[c] = s
                 times = times_start(cells.number_offsets, s)
