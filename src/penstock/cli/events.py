@@ -1,4 +1,4 @@
-"""Events from files: a JSON line, a CSV record or a Parquet row each."""
+"""Events one by one: of a JSON line, a CSV record or the row of a table each."""
 
 import csv
 import io
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.cli.files import Advance, PlacedError, display, lines, opened, parquet_batches, placed
+from penstock.cli.files import Advance, PlacedError, display, opened, placed
 from penstock.errors import EventError, PenstockError
 from penstock.model.events import Event, Unsupported, decode_object, flatten, read_families
 from penstock.model.values import Family
@@ -35,28 +35,23 @@ class EventOptions(msgspec.Struct, frozen=True):
     unsupported: Unsupported = "refuse"
 
 
-def read_events(path: str, kind: str, options: EventOptions, advance: Advance) -> Iterator[Event | None]:
-    """Yield the events of a file; None stands for a row without any attribute that was skipped."""
-    readers = {"jsonl": _jsonl_events, "csv": _csv_events, "parquet": _parquet_events}
-    return readers[kind](path, options, advance)
+def json_event(line: bytes, options: EventOptions) -> Event | None:
+    """The event of a JSON line; None if it is without any attribute because some were skipped."""
+    attributes = flatten(decode_object(line), options.unsupported)
+    if attributes:
+        return _typed(Event.from_flat(attributes), options)
+    if options.unsupported == "skip":
+        return None
+    raise EventError("an event has at least one attribute; this one has none")
 
 
-def _jsonl_events(path: str, options: EventOptions, advance: Advance) -> Iterator[Event | None]:
-    for place, line in lines(path, advance):
-        with placed(place):
-            attributes = flatten(decode_object(line), options.unsupported)
-            if attributes:
-                yield _typed(Event.from_flat(attributes), options)
-            elif options.unsupported == "skip":
-                yield None
-            else:
-                raise EventError("an event has at least one attribute; this one has none")
-
-
-def _csv_events(path: str, options: EventOptions, advance: Advance) -> Iterator[Event | None]:
+def csv_rows(
+    path: str, options: EventOptions, advance: Advance
+) -> "tuple[pa.Table, EventOptions, Callable[[int | None], str]]":
+    """A CSV file as a table, how its rows are to be read, and what tells the place of one."""
     with opened(path) as file:
         content = file.read()
-    advance(len(content) // 2)
+    advance(len(content))
     # A field may be as long as a string; the csv module's own limit is 128 KiB.
     csv.field_size_limit(2**31 - 1)
     _check_csv(path, content)
@@ -65,8 +60,7 @@ def _csv_events(path: str, options: EventOptions, advance: Advance) -> Iterator[
     table, families = _typed_columns(table, families)
     reading = msgspec.structs.replace(options, families=families)
     # A record may span lines, so only counting finds the line of a row; that is done when one is bad.
-    yield from _arrow_events(table, reading, lambda row: f"{display(path)}:{_csv_line(content, row)}")
-    advance(len(content) - len(content) // 2)
+    return table, reading, lambda row: f"{display(path)}:{_csv_line(content, row)}"
 
 
 def _check_csv(path: str, content: bytes) -> None:
@@ -175,20 +169,16 @@ def _csv_line(content: bytes, row: int | None) -> int:
     return start
 
 
-def _parquet_events(path: str, options: EventOptions, advance: Advance) -> Iterator[Event | None]:
-    first = 0
-    for batch in parquet_batches(path, advance):
-        yield from _arrow_events(batch, options, lambda _row: display(path), first)
-        first += batch.num_rows
-
-
-def _arrow_events(
+def arrow_events(
     rows: "pa.Table | pa.RecordBatch",
     options: EventOptions,
     place: Callable[[int | None], str],
     first: int = 0,
 ) -> Iterator[Event | None]:
-    """Yield the events of rows, the first of which has the given number in its file."""
+    """Yield the events of rows, the first of which has the given number in its file.
+
+    None stands for a row without any attribute that was skipped.
+    """
     from penstock.model.arrow import events_from_arrow
 
     events = events_from_arrow(rows, unsupported=options.unsupported, first_row=first)

@@ -4,6 +4,7 @@ Every mistake is an InputError that names the file and the line, or in Parquet t
 """
 
 import codecs
+import io
 import os
 import shutil
 import sys
@@ -45,11 +46,15 @@ def format_of(path: str, given: str | None, flag: str) -> str:
         return given
     if path == "-":
         return "jsonl"
-    found = _FORMATS.get(Path(path).suffix.lower())
-    if found is None:
+    if not tells_format(path):
         endings = ".jsonl, .csv or .parquet"
         raise InputError(f"{path}: the name does not tell the format: end it in {endings}, or give {flag}")
-    return found
+    return _FORMATS[Path(path).suffix.lower()]
+
+
+def tells_format(path: str) -> bool:
+    """Whether a file's name tells its format."""
+    return Path(path).suffix.lower() in _FORMATS
 
 
 @contextmanager
@@ -109,13 +114,23 @@ def _in_flags(message: str) -> str:
     return message.replace("unsupported='skip'", "--unsupported skip")
 
 
-_LINE_LENGTH_MAX: Final = 16 * TEXT_LENGTH_MAX
+LINE_LENGTH_MAX: Final = 16 * TEXT_LENGTH_MAX
 """Bytes of a line. A file without line ends would otherwise be read whole before it is refused."""
+
+
+def read_some(file: IO[bytes], path: str, size: int, *, at_once: bool = False) -> bytes:
+    """Read so many bytes, or what is left; with `at_once`, no more than there are without waiting."""
+    try:
+        if at_once and isinstance(file, io.BufferedIOBase):
+            return file.read1(size)
+        return file.read(size)
+    except OSError as error:
+        raise PlacedError(f"{display(path)}: {why(error)}") from None
 
 
 def _line(file: IO[bytes], path: str) -> bytes:
     try:
-        return file.readline(_LINE_LENGTH_MAX + 1)
+        return file.readline(LINE_LENGTH_MAX + 1)
     except OSError as error:
         raise PlacedError(f"{display(path)}: {why(error)}") from None
 
@@ -127,8 +142,8 @@ def lines(path: str, advance: Advance) -> Iterator[tuple[str, bytes]]:
         number = 0
         while line := _line(file, path):
             number += 1
-            if len(line) > _LINE_LENGTH_MAX:
-                raise PlacedError(f"{name}:{number}: a line is longer than {_LINE_LENGTH_MAX:,} bytes")
+            if len(line) > LINE_LENGTH_MAX:
+                raise PlacedError(f"{name}:{number}: a line is longer than {LINE_LENGTH_MAX:,} bytes")
             advance(len(line))
             content = line.removeprefix(codecs.BOM_UTF8).strip() if number == 1 else line.strip()
             if content:
@@ -156,7 +171,9 @@ def parquet_batches(path: str, advance: Advance) -> "Iterator[pa.RecordBatch]":
 
 
 @contextmanager
-def whole_output(path: str | None, *, line_buffered: bool = False) -> Iterator[Callable[[bytes], object]]:
+def whole_output(
+    path: str | None, *, line_buffered: bool = False
+) -> Iterator[Callable[[bytes | memoryview], object]]:
     """Give a function that writes; what was written appears only if no error comes.
 
     A file is written beside its place and moved there at the end. Standard output is held back in a

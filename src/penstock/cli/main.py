@@ -16,6 +16,7 @@ EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
 _LANGUAGES = ("sql", "padres", "json")
+_FORMATS = ("jsonl", "csv", "parquet")
 
 _EPILOG = """\
 examples:
@@ -215,24 +216,21 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "  penstock match --subscriptions rules.csv --events day.parquet --output matches.jsonl\n"
         "  zcat events.jsonl.gz | penstock match --subscriptions rules.jsonl --events - --line-buffered\n"
         "  penstock match --subscriptions rules.jsonl --events log.jsonl --family at=time\n"
+        "  penstock compile --subscriptions rules.jsonl --output rules\n"
+        "  penstock match --subscriptions rules --events events.jsonl --jobs 8\n"
         "\nSubscriptions are rows with id, filter and, if you like, subscriber; several rows with one id\n"
         "are alternatives. Ids are text or integers (in CSV always text). Out comes a JSON line for each\n"
         "event that matched:\n"
         '  {"event": <its "id" attribute if it has one, else its 0-based row>, "ids": [...]}\n',
     )
+    _add_subscriptions(match, ", or a folder that penstock compile wrote")
     match.add_argument(
-        "--subscriptions",
-        required=True,
-        metavar="FILE",
-        help="JSON lines, CSV or Parquet; - for standard input",
+        "--events", required=True, metavar="FILE", help="JSON lines, CSV or Parquet; - for standard input"
     )
-    match.add_argument("--events", required=True, metavar="FILE", help="likewise")
     match.add_argument(
         "--output", metavar="FILE", help="write here, whole or not at all (default: standard output)"
     )
-    formats = ("jsonl", "csv", "parquet")
-    match.add_argument("--subscriptions-format", choices=formats, help="if the name does not tell")
-    match.add_argument("--events-format", choices=formats, help="if the name does not tell")
+    match.add_argument("--events-format", choices=_FORMATS, help="if the name does not tell")
     match.add_argument(
         "--family",
         action="append",
@@ -253,7 +251,8 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         choices=("refuse", "skip"),
         default="refuse",
         help="what to do with values that have no family, as lists and null in JSON: stop with an error, "
-        "or leave the attribute out (default: refuse)",
+        "or leave the attribute out (default: refuse); in JSON lines, an attribute that no filter names is "
+        "only checked to be JSON, unless it is id",
     )
     match.add_argument(
         "--line-buffered",
@@ -261,8 +260,35 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         help="write each line at once, as far as the events come one by one (CSV is read whole); without it "
         "nothing is written until all events have been read well",
     )
-    _add_from(match, "the language of filters that are text")
+    match.add_argument(
+        "--jobs",
+        type=_positive,
+        metavar="N",
+        help="match on so many threads (default: as many as there are cores; with --line-buffered always 1)",
+    )
     match.set_defaults(run=_command("cli.match", "run"))
+    compiling = _add(
+        commands,
+        "compile",
+        "compile subscriptions into a folder, from which penstock match loads them at once",
+        "  penstock compile --subscriptions rules.jsonl --output rules\n"
+        "  penstock match --subscriptions rules --events events.jsonl\n"
+        "\nA folder that holds compiled subscriptions already is replaced, whole or not at all.\n",
+    )
+    _add_subscriptions(compiling)
+    compiling.add_argument("--output", required=True, metavar="FOLDER", help="write here")
+    compiling.set_defaults(run=_command("cli.compile", "run"))
+
+
+def _add_subscriptions(parser: argparse.ArgumentParser, more: str = "") -> None:
+    parser.add_argument(
+        "--subscriptions",
+        required=True,
+        metavar="FILE",
+        help=f"JSON lines, CSV or Parquet; - for standard input{more}",
+    )
+    parser.add_argument("--subscriptions-format", choices=_FORMATS, help="if the name does not tell")
+    _add_from(parser, "the language of filters that are text")
 
 
 def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:

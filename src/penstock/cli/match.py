@@ -2,28 +2,80 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-import msgspec
+import numpy as np
 
-from penstock.cli.events import EventOptions, read_events
+from penstock.cli.chunks import Chunk, ChunkError, Pace, Wanted, read_chunks
+from penstock.cli.compile import is_compiled, load, subscriptions_format_of
+from penstock.cli.events import EventOptions
 from penstock.cli.files import can_be_replaced, format_of, is_same_file, size_of, whole_output
+from penstock.cli.lines import Lines
+from penstock.cli.pool import cores, in_order
 from penstock.cli.progress import progress
-from penstock.cli.subscriptions import read_subscriptions
 from penstock.errors import InputError, PenstockError
 from penstock.filters.predicate import Predicate
-from penstock.matching.reference import ReferenceMatcher
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.matcher import Matcher
+from penstock.matching.sampling import rows_of
 from penstock.model.events import Event
-from penstock.model.names import Id
-from penstock.model.values import Family, Time, family_of
+from penstock.model.values import Family, family_of
 
 _EVENTS_LOOKED_AT: Final = 10_000
 """Events in which the families of attributes are looked at; all of them would cost too much."""
 
+_FAMILY_OF_STATE: Final = {
+    NAN: Family.NUMBER,
+    INTEGER: Family.NUMBER,
+    DOUBLE: Family.NUMBER,
+    FALSE: Family.BOOL,
+    TRUE: Family.BOOL,
+    TIME: Family.TIME,
+    STRING: Family.STRING,
+}
+
 
 def run(options: argparse.Namespace) -> int:
     """Match the events of a file; write a JSON line for each that matched."""
+    _check(options)
+    compiled = is_compiled(options.subscriptions, options.subscriptions_format)
+    subscriptions_format = None if compiled else subscriptions_format_of(options)
+    events_format = format_of(options.events, options.events_format, "--events-format")
+    families = _families(options.family)
+    reading = EventOptions(families=families, nulls=tuple(options.null), unsupported=options.unsupported)
+    mismatches = Mismatches(families)
+    if subscriptions_format is None:
+        matcher = Matcher.load(options.subscriptions)
+    else:
+        matcher = load(options.subscriptions, subscriptions_format, options.language, mismatches.expect)
+    answering = Answering(matcher, mismatches, skip=options.unsupported == "skip")
+    pace = Pace()
+    with (
+        whole_output(options.output, line_buffered=options.line_buffered) as write,
+        progress("events", size_of(options.events)) as advance,
+    ):
+        chunks = read_chunks(
+            options.events, events_format, reading, advance, pace, at_once=options.line_buffered
+        )
+        try:
+            # To answer at once is to finish with a chunk before waiting for the next.
+            jobs = 1 if options.line_buffered else options.jobs or cores()
+            for lines in in_order(answering.answer, chunks, jobs):
+                pace.saw(len(lines))
+                if len(lines):
+                    write(lines)
+        except ChunkError as error:
+            if options.line_buffered and error.good is not None:
+                write(answering.answer(error.good))
+            raise
+    for note in mismatches.notes():
+        sys.stderr.write(f"penstock: note: {note}\n")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
     if options.subscriptions == options.events == "-":
         raise InputError("only one of --subscriptions and --events can be standard input")
     for source in (options.subscriptions, options.events):
@@ -33,37 +85,29 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(
             "--line-buffered is for standard output; a file given with --output is written whole"
         )
-    subscriptions_format = format_of(
-        options.subscriptions, options.subscriptions_format, "--subscriptions-format"
-    )
-    events_format = format_of(options.events, options.events_format, "--events-format")
-    families = _families(options.family)
-    reading = EventOptions(families=families, nulls=tuple(options.null), unsupported=options.unsupported)
-    matcher: ReferenceMatcher[Id] = ReferenceMatcher()
-    mismatches = Mismatches(families)
-    with progress("subscriptions", size_of(options.subscriptions)) as advance:
-        for found in read_subscriptions(
-            options.subscriptions, subscriptions_format, options.language, advance
-        ):
-            matcher.add(found.id, found.predicate)
-            mismatches.expect(found.predicate)
-    encode = msgspec.json.Encoder().encode
-    with (
-        whole_output(options.output, line_buffered=options.line_buffered) as write,
-        progress("events", size_of(options.events)) as advance,
-    ):
-        for row, event in enumerate(read_events(options.events, events_format, reading, advance)):
-            if event is None:
-                continue
-            mismatches.see(event)
-            ids = matcher.match(event)
-            if ids:
-                name = event.attributes.get("id", row)
-                shown = str(name) if isinstance(name, Time) else name
-                write(encode({"event": shown, "ids": ids}) + b"\n")
-    for note in mismatches.notes():
-        sys.stderr.write(f"penstock: note: {note}\n")
-    return 0
+
+
+class Answering:
+    """Matches chunks, in any thread."""
+
+    def __init__(self, matcher: Matcher, mismatches: "Mismatches", *, skip: bool) -> None:
+        self._matcher = matcher
+        self._mismatches = mismatches
+        self._skip = skip
+        self._wanted = Wanted(matcher.names)
+        self._lines = Lines(matcher.match_batch([]).table, self._wanted.id)
+
+    def answer(self, chunk: Chunk) -> memoryview:
+        """A JSON line for each event that matched something."""
+        batch, events = chunk.encode(self._wanted)
+        self._mismatches.see(batch, events, self._wanted.numbers, chunk.row)
+        matches = self._matcher.match_encoded(batch)
+        hits = np.flatnonzero(np.diff(matches.offsets))
+        if self._skip and events is None:
+            # What has nothing that a filter names may have nothing at all.
+            bare = hits[batch.count[hits] == 0].tolist()
+            hits = np.setdiff1d(hits, chunk.void(bare)) if bare else hits
+        return self._lines.write(batch, matches, hits, chunk.row).data
 
 
 class Mismatches:
@@ -76,7 +120,7 @@ class Mismatches:
     def __init__(self, families: dict[str, Family]) -> None:
         self._wanted: dict[str, set[Family]] = {name: set() for name in families}
         self._seen: dict[str, set[Family]] = {}
-        self._left = _EVENTS_LOOKED_AT
+        self._lock = threading.Lock()
 
     def expect(self, predicate: Predicate) -> None:
         """Take note of what a filter asks for."""
@@ -85,13 +129,21 @@ class Mismatches:
                 if isinstance(states.kind, Family):
                     self._wanted.setdefault(name, set()).add(states.kind)
 
-    def see(self, event: Event) -> None:
-        """Take note of what an event has; after the first thousands, the picture is taken as clear."""
-        if self._left:
-            self._left -= 1
-            for name, value in event.attributes.items():
+    def see(
+        self, batch: Batch, events: Sequence[Event | None] | None, numbers: Mapping[str, int], row: int
+    ) -> None:
+        """Take note of what a chunk's events have; after the first thousands, the picture is clear.
+
+        Without the events themselves, the batch has all that can be asked for.
+        """
+        left = _EVENTS_LOOKED_AT - row
+        if left <= 0:
+            return
+        seen = _seen(batch, numbers, left) if events is None else _seen_in(events[:left])
+        with self._lock:
+            for name, family in seen:
                 if name in self._wanted:
-                    self._seen.setdefault(name, set()).add(family_of(value))
+                    self._seen.setdefault(name, set()).add(family)
 
     def notes(self) -> Iterator[str]:
         """A line for each attribute whose families never met."""
@@ -104,6 +156,18 @@ class Mismatches:
                     f"filters compare {name!r} with a {_labels(wanted)}, but in the events it is a "
                     f"{_labels(seen)}: they cannot match (see --family and --null)"
                 )
+
+
+def _seen(batch: Batch, numbers: Mapping[str, int], events: int) -> set[tuple[str, Family]]:
+    """Which attributes the first events of a batch have, and of which families."""
+    first = rows_of(batch, np.arange(min(events, len(batch.start))))
+    names = {number: name for name, number in numbers.items()}
+    pairs = {*zip(first.value_attribute.tolist(), first.value_state.tolist(), strict=True)}
+    return {(names[number], _FAMILY_OF_STATE[state]) for number, state in pairs}
+
+
+def _seen_in(events: Sequence[Event | None]) -> set[tuple[str, Family]]:
+    return {(n, family_of(v)) for event in events if event is not None for n, v in event.attributes.items()}
 
 
 def _labels(families: set[Family]) -> str:
