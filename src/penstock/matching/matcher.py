@@ -184,8 +184,7 @@ class Matcher:
             if len(np.unique(numbers)) < len(numbers):
                 raise PenstockError("an id is to be removed twice")
             version = self._version + 1
-            for number, home in zip(numbers.tolist(), homes.tolist(), strict=True):
-                self._remove_id(number, home, version)
+            self._remove_numbers(numbers, homes, version)
             self._version = version
             self._parts = tuple(part for part in self._parts if part.live)
         self._tidy()
@@ -215,22 +214,26 @@ class Matcher:
             grown[: len(self._home)] = self._home
             self._home = grown
 
-    def _remove_id(self, number: int, home: int, version: int) -> None:
-        if home <= _BUFFERED:
-            self._buffer.removed.add(_BUFFERED - home)
-        elif home >= 0:
-            for part in self._parts:
-                if home < part.table.size and part.table.filters.ids[home] == number and part.is_alive(home):
-                    part.kill(np.array([home]), version)
-                    break
-        else:
+    def _remove_numbers(self, numbers: NDArray[np.int32], homes: NDArray[np.int32], version: int) -> None:
+        """Remove all that ids have; all of them have something."""
+        several = numbers[homes == _SEVERAL]
+        if len(several):
+            # Their filters may be anywhere, also in the buffer.
             self._seal()
-            for part in self._parts:
-                positions = part.positions_of(number)
-                if len(positions):
-                    part.kill(positions, version)
-        self._home[number] = _NOWHERE
-        self._live_ids -= 1
+            homes = self._home[numbers]
+        self._buffer.removed.update((_BUFFERED - homes[homes <= _BUFFERED]).tolist())
+        single = homes >= 0
+        for part in self._parts:
+            at, owners = homes[single], numbers[single]
+            here = at < part.table.size
+            here[here] = part.table.filters.ids[at[here]] == owners[here]
+            here[here] = part.are_alive(at[here])
+            found = [at[here].astype(np.int64), *(part.positions_of(number) for number in several.tolist())]
+            positions = np.concatenate(found)
+            if len(positions):
+                part.kill(positions, version)
+        self._home[numbers] = _NOWHERE
+        self._live_ids -= len(numbers)
 
     def _remove_filters(self, key: Id, number: int, filters: Sequence[Filter]) -> None:
         """Remove one of each of the filters, which all must be there."""

@@ -77,9 +77,9 @@ class Part:
         """Which filters are alive at a version."""
         return self.died > version if len(self.died) else np.ones(self.table.size, np.bool_)
 
-    def is_alive(self, position: int) -> bool:
-        """Whether a filter is alive now."""
-        return not len(self.died) or bool(self.died[position] == ALIVE)
+    def are_alive(self, positions: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which of some filters are alive now."""
+        return self.died[positions] == ALIVE if len(self.died) else np.ones(len(positions), np.bool_)
 
     def positions_of(self, number: int) -> NDArray[np.int64]:
         """Where the living filters of an id stand."""
