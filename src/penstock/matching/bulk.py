@@ -14,7 +14,7 @@ from penstock.errors import FilterError, InputError, PenstockError
 from penstock.filters.constraint import OPPOSITES, Constraint
 from penstock.filters.filter import Filter
 from penstock.matching.columns import Columns, ColumnsBuilder, offsets_of
-from penstock.model.arrow import column_values
+from penstock.model.arrow import column_values, family_of_arrow
 from penstock.model.names import check_name
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns,
     """The filters of a table, and the id of each, in the order of the rows.
 
     Columns: `id`; `filter`, if given, tells apart the filters of one id; `attribute`; `op`; and the value in
-    one of VALUE_COLUMNS, the others being null. Rows of one filter follow one another.
+    one of VALUE_COLUMNS, the others being null. Rows of one filter may stand
+    apart only where `filter` tells.
     """
     table = table.combine_chunks()
     for needed in ("id", "attribute", "op"):
@@ -41,13 +42,15 @@ def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns,
     rows = table.num_rows
     if rows == 0:
         return ColumnsBuilder(names).build(), table["id"].combine_chunks()
-    id_code, _ = _encoded(table["id"])
-    fresh = np.ones(rows, np.bool_)
-    fresh[1:] = id_code[1:] != id_code[:-1]
-    if "filter" in table.column_names:
-        filter_code, _ = _encoded(table["filter"])
-        fresh[1:] |= filter_code[1:] != filter_code[:-1]
-    begins = np.flatnonzero(fresh)
+    group, begins = _groups(table)
+    if len(begins) > group.max() + 1:
+        if "filter" not in table.column_names:
+            raise InputError(
+                "rows of one id do not follow one another; bring them together, or give a column `filter` "
+                "that says which rows belong together"
+            )
+        table = table.take(_indices(np.argsort(group, kind="stable"))).combine_chunks()
+        _, begins = _groups(table)
     attribute_code, attributes = _encoded(table["attribute"])
     numbers = np.array([names.setdefault(check_name(name), len(names)) for name in attributes], np.int32)
     of_row, templates = _templates(table)
@@ -59,6 +62,19 @@ def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns,
         attribute=numbers[attribute_code],
     )
     return made, table["id"].combine_chunks().take(_indices(begins))
+
+
+def _groups(table: "pa.Table") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each row the number of its filter, in the order in which they come; and where runs of one begin."""
+    code, _ = _encoded(table["id"])
+    if "filter" in table.column_names:
+        filter_code, different = _encoded(table["filter"])
+        code = code * (len(different) + 1) + filter_code + 1
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+    group = rank[inverse]
+    return group, np.flatnonzero(np.diff(group, prepend=-1))
 
 
 def _indices(values: NDArray[np.int64]) -> "pa.Array":
@@ -76,6 +92,17 @@ def _encoded(column: "pa.ChunkedArray") -> tuple[NDArray[np.int64], list[Any]]:
         array = array.dictionary_encode()
     codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, column_values(array.dictionary)
+
+
+def _check_family(name: str, kind: "pa.DataType") -> None:
+    import pyarrow as pa
+
+    while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = kind.value_type
+    family = family_of_arrow(kind)
+    if not pa.types.is_null(kind) and (family is None or family.label != name):
+        what = kind if family is None else f"{kind}, which is a {family.label}"
+        raise InputError(f"the column {name} of a table of constraints is of type {what}")
 
 
 def _encoded_lists(column: "pa.ChunkedArray") -> tuple[NDArray[np.int64], list[Any]]:
@@ -111,6 +138,7 @@ def _templates(table: "pa.Table") -> tuple[NDArray[np.int64], Columns]:
             values.append(())
             continue
         column = table[name]
+        _check_family(name, column.type)
         if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
             codes, different = _encoded_lists(column)
         else:
@@ -143,6 +171,9 @@ def _template(op: object, value: Any) -> Filter:
             raise FilterError(f"{op} takes one value, not a list of {len(value):,}")
         value = value[0]
     if value is None:
+        if op not in ("exists", "absent"):
+            columns = ", ".join(VALUE_COLUMNS)
+            raise FilterError(f"{op} takes a value, and there is none in the columns {columns}")
         return Filter((Constraint("x", op),))
     return Filter((Constraint("x", op, value),))
 

@@ -117,7 +117,7 @@ class IdTable:
         return decoded(self._bytes[self._offsets[number] : self._offsets[number + 1]].tobytes())
 
     def take(self, numbers: NDArray[np.int32]) -> "pa.Array":
-        """The ids of numbers: an array of strings; of integers where all ids are."""
+        """The ids of numbers: an array of strings; of integers where all ids of the table are."""
         import pyarrow as pa
 
         text, offsets = self.arrays()
@@ -125,14 +125,11 @@ class IdTable:
         lengths = np.diff(offsets)
         integer = np.zeros(self.count, np.bool_)
         integer[lengths > 0] = text[starts[lengths > 0]] == 0xFF
-        wanted = integer[numbers] if len(numbers) else integer
-        if wanted.any() and wanted.all():
+        if self.count and integer.all():
             gathered = text[starts[numbers][:, None] + np.arange(1, 9)].copy().view("<i8").reshape(-1)
             return pa.array(gathered)
-        if wanted.any():
-            return pa.array([str(self.get(number)) for number in numbers.tolist()])
         if integer.any():
-            return pa.array([self.get(number) for number in numbers.tolist()], pa.string())
+            return pa.array([str(self.get(number)) for number in numbers.tolist()], pa.string())
         ids = pa.LargeStringArray.from_buffers(self.count, pa.py_buffer(offsets), pa.py_buffer(text))
         return ids.take(pa.array(numbers)).cast(pa.string())
 

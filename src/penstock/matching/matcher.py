@@ -14,12 +14,12 @@ came later. All methods may be called from several threads at once.
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.errors import EventError, PenstockError, UnknownSubscriptionError
+from penstock.errors import EventError, FilterError, InputError, PenstockError, UnknownSubscriptionError
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.matching.batch import Batch
@@ -29,7 +29,7 @@ from penstock.matching.ids import IdTable
 from penstock.matching.matches import Matches
 from penstock.matching.sampling import Sample, joined
 from penstock.model.events import Event, Unsupported, as_event
-from penstock.model.names import Id, check_id
+from penstock.model.names import Id, check_id, id_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,9 @@ class Snapshot(NamedTuple):
 class Matcher:
     """Predicates under ids; several predicates under one id form a disjunction. See the module."""
 
-    def __init__(self, subscriptions: Iterable[tuple[Id, PredicateLike]] = ()) -> None:
+    def __init__(
+        self, subscriptions: Iterable[tuple[Id, PredicateLike]] | Mapping[Any, PredicateLike] = ()
+    ) -> None:
         self._lock = threading.RLock()
         self._names: dict[str, int] = {}
         self._ids = IdTable()
@@ -99,22 +101,29 @@ class Matcher:
 
     def add(self, key: Id, predicate: PredicateLike) -> None:
         """Add a predicate (SQL text, Predicate, Filter or Constraint) under an id (text or an integer)."""
-        self.add_many([(key, predicate)])
+        self.add_many([(check_id(key), as_predicate(predicate))])
 
-    def add_many(self, subscriptions: Iterable[tuple[Id, PredicateLike]]) -> None:
-        """Add many (id, predicate) pairs: all of them, or, when one is refused, none."""
+    def add_many(
+        self, subscriptions: Iterable[tuple[Id, PredicateLike]] | Mapping[Any, PredicateLike]
+    ) -> None:
+        """Add many (id, predicate) pairs, or a dict of them: all, or, when one is refused, none."""
         given = ColumnsBuilder({})
         keys: list[Id] = []
-        for key, predicate in subscriptions:
-            check_id(key)
-            # A filter alone need not be brought into the form of a predicate.
-            alone = isinstance(predicate, Filter) and predicate.satisfiable
-            filters: tuple[Filter, ...] = (
-                (predicate,) if alone else as_predicate(predicate).filters  # type: ignore[assignment]
-            )
-            for f in filters or (NEVER,):
-                given.add(len(keys), f)
-            keys.append(key)
+        pairs = subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions
+        for at, pair in enumerate(cast("Iterable[Any]", pairs)):
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise FilterError(f"subscriptions are pairs (id, filter), not {pair!r:.60}")
+            key, predicate = pair
+            try:
+                keys.append(check_id(key))
+                # A filter alone need not be brought into the form of a predicate.
+                if isinstance(predicate, Filter) and predicate.satisfiable:
+                    given.add(at, predicate)
+                    continue
+                for f in as_predicate(predicate).filters or (NEVER,):
+                    given.add(at, f)
+            except PenstockError as error:
+                raise error.in_row(at) from None
         with self._lock:
             numbers = self._ids.intern(keys)
             if len(given) < _SEAL:
@@ -143,7 +152,9 @@ class Matcher:
 
         from penstock.matching.bulk import columns_of_table
 
-        given = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+        if not hasattr(table, "__arrow_c_stream__") and not isinstance(table, pa.RecordBatch):
+            raise InputError(f"constraints come as an Arrow table, not as {type(table).__name__}")
+        given = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
         with self._lock:
             columns, ids = columns_of_table(given, self._names)
             different = ids.dictionary if pa.types.is_dictionary(ids.type) else ids.unique()
@@ -160,7 +171,7 @@ class Matcher:
 
         Raises UnknownSubscriptionError if there is nothing to remove.
         """
-        check_id(key)
+        key = check_id(key)
         if predicate is None:
             self.remove_many([key])
             return
@@ -504,6 +515,8 @@ class Matcher:
         """What each event of JSON lines matches. Attributes that no filter names are not decoded."""
         from penstock.matching.json_events import WantedNames, read_json_lines
 
+        if not isinstance(lines, bytes | bytearray | memoryview):
+            raise EventError(f"JSON lines are matched from bytes, not from {type(lines).__name__}")
         snapshot = self._snapshot()
         wanted = self._wanted
         if wanted is None or len(wanted.numbers) != len(self._names):
@@ -608,6 +621,12 @@ class Matcher:
                     found += filters_at(part.table, positions)
             return sorted(found, key=Filter.sort_key)
 
+    def ids(self) -> list[Id]:
+        """All ids that have filters, in order."""
+        with self._lock:
+            numbers = np.flatnonzero(self._home[: self._ids.count] != _NOWHERE)
+            return sorted((self._ids.get(number) for number in numbers.tolist()), key=id_order)
+
     def __len__(self) -> int:
         """How many ids there are."""
         return self._live_ids
@@ -630,7 +649,8 @@ class Matcher:
             self.compact()
             table = self._parts[0].table if self._parts else None
             ids = self._ids.arrays()
-        save(path, table, ids)
+            learnt = self._learnt
+        save(path, table, ids, learnt=learnt)
 
     @classmethod
     def load(cls, path: "str | PathLike[str]") -> "Matcher":
@@ -638,7 +658,7 @@ class Matcher:
         from penstock.matching.parts import Part
         from penstock.matching.storage import load
 
-        table, ids = load(path)
+        table, ids, learnt = load(path)
         made = cls()
         made._ids = ids
         made._have_homes()
@@ -648,7 +668,7 @@ class Matcher:
             made._register(table.filters.ids)
             made._settle(part, np.ones(table.size, np.bool_))
             made._parts = (part,)
-            made._learnt = True
+            made._learnt = learnt
         return made
 
 

@@ -37,7 +37,7 @@ class Matches:
         return self._known().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
     def to_arrow(self, *, ordered: bool = False) -> "pa.Array":
-        """A list of ids for each event; strings, or integers where all ids that matched are."""
+        """A list of ids for each event; strings, or integers where all ids of the matcher are."""
         import pyarrow as pa
 
         if ordered:

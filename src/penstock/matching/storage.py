@@ -50,13 +50,19 @@ class _Manifest(msgspec.Struct):
     constraints: int
     distinct: bool
     distinct_ids: int
+    learnt: bool
+    """Whether the table was compiled knowing what events look like."""
     arrays: dict[str, _Array]
     crc32: int = 0
     """Of the manifest itself, with this as 0."""
 
 
 def save(
-    path: str | PathLike[str], table: Table | None, ids: tuple[NDArray[np.uint8], NDArray[np.int64]]
+    path: str | PathLike[str],
+    table: Table | None,
+    ids: tuple[NDArray[np.uint8], NDArray[np.int64]],
+    *,
+    learnt: bool = False,
 ) -> None:
     """Write a table and its ids into a folder, which is new, empty, or holds such a table already."""
     target = Path(path)
@@ -84,6 +90,7 @@ def save(
             constraints=0 if table is None else table.constraints,
             distinct=table is not None and table.distinct,
             distinct_ids=0 if table is None else table.distinct_ids,
+            learnt=learnt,
             arrays=described,
         )
         manifest.crc32 = zlib.crc32(msgspec.json.encode(manifest))
@@ -130,20 +137,21 @@ def _checksum(array: NDArray[Any]) -> int:
     return found
 
 
-def load(path: str | PathLike[str]) -> tuple[Table | None, IdTable]:
-    """The table and ids of a folder, or InputError that says what is wrong with it."""
+def load(path: str | PathLike[str]) -> tuple[Table | None, IdTable, bool]:
+    """The table and ids of a folder, and whether the table knows events; or InputError that says why not."""
     folder = Path(path)
     manifest = _read_manifest(folder)
     arrays = {name: _map(folder, array) for name, array in manifest.arrays.items()}
     try:
         ids = IdTable.from_arrays(arrays.pop("ids.bytes"), arrays.pop("ids.offsets"))
         if manifest.names is None:
-            return None, ids
-        return from_arrays(
+            return None, ids, False
+        table = from_arrays(
             manifest.names, arrays, manifest.constraints, manifest.distinct, manifest.distinct_ids
-        ), ids
+        )
     except KeyError as error:
         raise InputError(f"{folder}: damaged: the array {error} is missing") from None
+    return table, ids, manifest.learnt
 
 
 def _read_manifest(folder: Path) -> _Manifest:

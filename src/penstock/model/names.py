@@ -1,5 +1,7 @@
 """What may name an attribute, and what may identify a subscription or a subscriber."""
 
+from numbers import Integral
+
 from penstock.errors import EventError, LimitError, PenstockError
 from penstock.model.limits import ID_LENGTH_MAX, INTEGER_MAX, INTEGER_MIN, NAME_LENGTH_MAX
 
@@ -34,6 +36,8 @@ def check_id(identifier: object) -> Id:
     if isinstance(identifier, str):
         _check_text(identifier, "id", "ID_LENGTH_MAX", ID_LENGTH_MAX, PenstockError)
         return identifier
+    if isinstance(identifier, Integral) and not isinstance(identifier, bool):
+        identifier = int(identifier)  # also of NumPy's
     if not isinstance(identifier, int) or isinstance(identifier, bool):
         raise PenstockError(f"an id is text or an integer, not {type(identifier).__name__}")
     if not INTEGER_MIN <= identifier <= INTEGER_MAX:

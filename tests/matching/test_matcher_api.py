@@ -1,0 +1,104 @@
+"""What users hand to a matcher, and what they are told when it does not do."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock import Matcher
+from penstock.errors import EventError, FilterError, FilterSyntaxError, InputError, PenstockError
+
+
+def test_a_dict_of_subscriptions() -> None:
+    m = Matcher({"ab": "price > 10", 7: "price > 20"})
+    assert m.match({"price": 11}) == ["ab"]
+    assert m.ids() == [7, "ab"]
+
+
+@pytest.mark.parametrize("given", [["ab"], "x=1", [("a", "x = 1", 3)], [5]])
+def test_what_are_no_pairs_is_refused(given: object) -> None:
+    with pytest.raises(FilterError, match="pairs"):
+        Matcher(given)  # type: ignore[arg-type]
+
+
+def test_the_wrong_one_of_many_is_named() -> None:
+    m = Matcher()
+    with pytest.raises(FilterSyntaxError, match="row 2: ") as caught:
+        m.add_many([("a", "x = 1"), ("b", "x = 2"), ("c", "x ~ 3")])
+    assert caught.value.row == 2
+    assert len(m) == 0
+    with pytest.raises(FilterSyntaxError) as caught:
+        m.add("c", "x ~ 3")
+    assert caught.value.row is None
+
+
+def test_numpy_integers_are_ids() -> None:
+    m = Matcher([(np.int64(5), "x = 1")])  # type: ignore[list-item]
+    assert m.match({"x": 1}) == [5]
+    m.remove(np.int32(5))  # type: ignore[arg-type]
+    assert len(m) == 0
+
+
+def table(**columns: object) -> pa.Table:
+    return pa.table(columns)
+
+
+def test_rows_of_a_filter_may_stand_apart_where_a_column_tells() -> None:
+    apart = table(
+        id=["a", "b", "a"],
+        filter=[1, 1, 1],
+        attribute=["country", "x", "total"],
+        op=["=", "=", ">"],
+        string=["CH", None, None],
+        number=[None, 1, 1000],
+    )
+    m = Matcher()
+    m.add_constraints(apart)
+    assert m.match({"country": "CH", "total": 5}) == []
+    assert m.match({"country": "CH", "total": 5_000}) == ["a"]
+    assert m.match({"x": 1}) == ["b"]
+    with pytest.raises(InputError, match="do not follow one another"):
+        m.add_constraints(apart.drop_columns("filter"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"number": ["8001"]}, "number .* string"),
+        ({"time": ["2026-01-01"]}, "time .* string"),
+        ({"value": [1]}, "takes a value"),
+        ({"number": [1], "string": ["a"]}, "two values"),
+        ({"number": [1], "op": ["=="]}, "no operator"),
+    ],
+)
+def test_tables_that_do_not_do_are_refused(columns: dict[str, list[object]], message: str) -> None:
+    m = Matcher()
+    with pytest.raises(PenstockError, match=message):
+        m.add_constraints(table(**{"id": [1], "attribute": ["zip"], "op": ["="], **columns}))
+    assert len(m) == 0
+
+
+def test_things_that_are_no_tables_or_lines_are_refused() -> None:
+    m = Matcher()
+    with pytest.raises(InputError, match="Arrow table"):
+        m.add_constraints([{"id": 1}])
+    with pytest.raises(EventError, match="bytes"):
+        m.match_json('{"x": 1}')  # type: ignore[arg-type]
+
+
+def test_the_type_of_results_does_not_depend_on_what_matched() -> None:
+    m = Matcher({"a": "x = 1", 7: "x = 2"})
+    kinds = {str(m.match_batch([{"x": x}]).to_arrow().type) for x in (1, 2, 3)}
+    assert kinds == {"list<item: string>"}
+    numbers = Matcher({6: "x = 1", 7: "x = 2"})
+    assert {str(numbers.match_batch([{"x": x}]).to_arrow().type) for x in (1, 3)} == {"list<item: int64>"}
+    assert m.match_batch([]).to_arrow().to_pylist() == []
+
+
+def test_a_loaded_matcher_learns_if_it_never_has(tmp_path: object) -> None:
+    m = Matcher((i, f"a = 1 and b = {i}") for i in range(3_000))
+    m.save(f"{tmp_path}/m")
+    loaded = Matcher.load(f"{tmp_path}/m")
+    assert not loaded._learnt
+    m.learn([{"a": 1, "b": i} for i in range(100)])
+    m.save(f"{tmp_path}/m")
+    assert Matcher.load(f"{tmp_path}/m")._learnt
