@@ -69,6 +69,16 @@ class Changes(RuleBasedStateMachine):
             with pytest.raises(UnknownSubscriptionError):
                 self.engine.remove(key)
 
+    @rule(keys=st.lists(IDS, unique=True, max_size=4))
+    def remove_many(self, keys: list[Id]) -> None:
+        if all(key in self.held for key in keys):
+            self.engine.remove_many(keys)
+            for key in keys:
+                del self.held[key]
+        else:
+            with pytest.raises(UnknownSubscriptionError):
+                self.engine.remove_many(keys)
+
     @rule()
     def compact(self) -> None:
         self.engine.compact()

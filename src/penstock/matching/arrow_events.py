@@ -119,7 +119,10 @@ def _column(array: "pa.Array", attribute: int) -> _Column:
         valid = _valid(array.indices)
         index = array.indices.fill_null(0) if valid is not None else array.indices
         values = _column(array.dictionary, attribute)
-        numbers = index.to_numpy(zero_copy_only=False).astype(np.int32)
+        numbers = index.to_numpy(zero_copy_only=False)
+        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < max(1, len(array.dictionary))):
+            raise EventError("a dictionary column has an index that is outside its dictionary")
+        numbers = numbers.astype(np.int32)
         if values.valid is not None and len(values.valid):
             # A value of the dictionary that is null.
             valid = values.valid[numbers] & (True if valid is None else valid)

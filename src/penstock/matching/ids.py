@@ -50,7 +50,8 @@ class IdTable:
 
     def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """The bytes of the ids, and where each starts."""
-        offsets = self._offsets[: self.count + 1]
+        count = self.count
+        offsets = self._offsets[: count + 1]
         return self._bytes[: offsets[-1]], offsets
 
     @property
@@ -121,16 +122,18 @@ class IdTable:
         import pyarrow as pa
 
         text, offsets = self.arrays()
+        # Not `self.count`: another thread may be adding ids.
+        count = len(offsets) - 1
         starts = offsets[:-1]
         lengths = np.diff(offsets)
-        integer = np.zeros(self.count, np.bool_)
+        integer = np.zeros(count, np.bool_)
         integer[lengths > 0] = text[starts[lengths > 0]] == 0xFF
-        if self.count and integer.all():
+        if count and integer.all():
             gathered = text[starts[numbers][:, None] + np.arange(1, 9)].copy().view("<i8").reshape(-1)
             return pa.array(gathered)
         if integer.any():
             return pa.array([str(self.get(number)) for number in numbers.tolist()], pa.string())
-        ids = pa.LargeStringArray.from_buffers(self.count, pa.py_buffer(offsets), pa.py_buffer(text))
+        ids = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
         return ids.take(pa.array(numbers)).cast(pa.string())
 
     def _make_room(self, ids: int, size: int) -> None:

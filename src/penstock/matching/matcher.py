@@ -186,6 +186,7 @@ class Matcher:
         """Remove all that each of the ids has: all of them, or, when one is not known, none."""
         given = [check_id(key) for key in keys]
         with self._lock:
+            self._have_homes()
             numbers = self._ids.find(given)
             homes = self._home[numbers]
             homes[numbers < 0] = _NOWHERE
@@ -349,8 +350,11 @@ class Matcher:
                     thread = threading.Thread(
                         target=self._merge_on, args=(kind,), name=f"penstock-merge-{kind}"
                     )
+                    try:
+                        thread.start()
+                    except RuntimeError:
+                        return  # no thread can be had now; the next change tries again
                     self._mergers[kind] = thread
-                    thread.start()
 
     def _to_merge(self, kind: str) -> "tuple[Part, ...]":
         """The parts that should be merged now: neighbours, at the end."""
@@ -428,7 +432,7 @@ class Matcher:
             self._parts = (*self._parts[:at], *merged, *self._parts[at + len(parts) :])
             if at == 0:
                 self._learnt = sample is not None
-            if len(self._parts) <= 1:
+            if len(self._parts) <= 1 and not self._buffer.ids:
                 self._shared = False
                 self._forget_ids()
 
@@ -633,6 +637,7 @@ class Matcher:
 
     def __contains__(self, key: object) -> bool:
         with self._lock:
+            self._have_homes()
             number = int(self._ids.find([check_id(key)])[0])
             return number >= 0 and bool(self._home[number] != _NOWHERE)
 

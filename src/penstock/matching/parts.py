@@ -93,12 +93,13 @@ class Part:
 
     def slot_of(self, names: dict[str, int]) -> NDArray[np.int32]:
         """For each attribute of the matcher its slot here, or -1."""
-        if len(self._slot_of) <= len(names):
+        known = self._slot_of
+        if len(known) <= len(names):
             made = np.full(len(names) + 64, -1, np.int32)
             for slot, name in enumerate(self.table.names):
                 made[names[name]] = slot
-            self._slot_of = made
-        return self._slot_of
+            self._slot_of = known = made
+        return known
 
     def match(
         self,

@@ -93,8 +93,9 @@ def place_filters(
     build_places.list_keys(filters, place, access, ends, list_slot, list_kind, list_level, skip, sole, key)
     major = np.zeros(count, np.int64)
     listed = place == LISTED
-    # Lists of one slot together, those of sole conditions first.
-    list_number = ((list_slot * 2 + ~sole) * 4 + list_kind) * 64 + list_level
+    # Lists of one slot together, those of sole conditions first; those whose place makes sure of the access
+    # apart from those where it has to be tested.
+    list_number = (((list_slot * 2 + ~sole) * 2 + ~skip) * 4 + list_kind) * 64 + list_level
     major[listed] = list_number[listed]
     absent = place == ABSENT
     major[absent] = slot[absent] * 2 + ~sole[absent]
@@ -367,8 +368,8 @@ def _lists(
     number = numbers[begins]
     level = number % 64
     kind = number // 64 % 4
-    sole = number // 256 % 2 == 0
-    slot = number // 512
+    sole = number // 512 % 2 == 0
+    slot = number // 1024
     least = keys[begins] if len(begins) else np.empty(0, np.int32)
     greatest = keys[begins + sizes - 1] if len(begins) else np.empty(0, np.int32)
     width = np.where(kind == LEVEL, 1 << level, 0)

@@ -106,7 +106,15 @@ def save(
 
 
 def _is_ours(target: Path) -> bool:
-    return target.is_dir() and ((target / _MANIFEST).is_file() or not any(target.iterdir()))
+    if not target.is_dir():
+        return False
+    try:
+        plain = msgspec.json.decode((target / _MANIFEST).read_bytes())
+    except FileNotFoundError:
+        return not any(target.iterdir())
+    except (OSError, msgspec.DecodeError, UnicodeError):
+        return False
+    return isinstance(plain, dict) and plain.get("format") == FORMAT
 
 
 def _put_in_place(folder: Path, target: Path) -> None:

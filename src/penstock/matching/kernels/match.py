@@ -398,7 +398,7 @@ def _match_events(
                     v = entries[e]
                     for at in range(pattern_offsets[v], pattern_offsets[v + 1]):
                         bits[pattern_numbers[at]] = 0
-            return event, n, epoch, touched, 0, most
+            return event, begin, epoch, touched, 0, most
 
         for r in range(sure_runs):
             first = sure[r, 0]
