@@ -146,7 +146,7 @@ class Matcher:
 
         Columns: `id` (text or integers); `attribute`; `op`, any operator of the algebra; the value in one of
         `number`, `string`, `bool` or `time`, a list of values for `in`, `not in` and `between`; and, where an
-        id has several filters, `filter`, which tells them apart. Without it, rows of one id follow one another.
+        id has several filters, `filter`, which tells them apart; without it, rows of one id stand together.
         """
         import pyarrow as pa
 
