@@ -16,7 +16,7 @@ from penstock.filters import patterns
 from penstock.filters.constraint import Constraint
 from penstock.filters.filter import Filter
 from penstock.filters.predicate import Predicate
-from penstock.matching import compile as compile_module
+from penstock.matching import store as store_module
 from penstock.matching.compile import symbols_of
 from penstock.matching.kernels.patterns import like_text
 from penstock.matching.matcher import Matcher
@@ -83,7 +83,9 @@ def test_ten_thousand_substrings_that_share_prefixes() -> None:
     long = engine.match_batch([{"x": "a" * 2**20}])
     assert len(long[0]) == 100
     # As many nodes as different prefixes, not as letters in all needles.
-    assert len(engine._snapshot().parts[0].table.automaton.fail) <= 100 + 99 * 100 + 1
+    table = engine._store.compact()
+    assert table is not None
+    assert len(table.automaton.fail) <= 100 + 99 * 100 + 1
 
 
 def test_substrings_that_also_end_the_text() -> None:
@@ -207,7 +209,7 @@ def test_more_values_than_a_word_has_codes_for() -> None:
 
 
 def test_a_table_that_is_refused_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_module, "TABLE_ATTRIBUTES_MAX", 3)
+    monkeypatch.setattr(store_module, "TABLE_ATTRIBUTES_MAX", 3)
     engine = Matcher([("a", "x = 1"), ("b", "x = 2 and y = 1")])
     wide = pa.table({"id": [5] * 4, "attribute": ["p", "q", "r", "s"], "op": ["exists"] * 4})
     with pytest.raises(LimitError, match="TABLE_ATTRIBUTES_MAX"):

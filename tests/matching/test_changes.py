@@ -12,7 +12,7 @@ from matching_cases import EVENTS, IDS, PREDICATE, Attributes
 from penstock.errors import UnknownSubscriptionError
 from penstock.filters.expression import Expression, normalise
 from penstock.filters.predicate import Predicate
-from penstock.matching import matcher as matcher_module
+from penstock.matching import store as store_module
 from penstock.matching.matcher import Matcher
 from penstock.matching.reference import ReferenceMatcher
 from penstock.model.names import Id
@@ -29,8 +29,8 @@ class Changes(RuleBasedStateMachine):
     def start(self) -> None:
         self.patch = pytest.MonkeyPatch()
         # Small limits, so that a few filters make parts, and parts are merged.
-        for name, value in (("_SEAL", 4), ("_TINY", 2), ("_SMALL", 6), ("_SMALL_PARTS", 1)):
-            self.patch.setattr(matcher_module, name, value)
+        for name, value in (("_BUFFER", 2), ("_SEAL", 6), ("_DELTA", 12), ("_TINY", 6), ("_SMALL", 6)):
+            self.patch.setattr(store_module, name, value)
         self.engine = Matcher()
         self.held: dict[Id, list[Predicate]] = {}
 

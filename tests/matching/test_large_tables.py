@@ -120,7 +120,7 @@ def test_an_id_in_the_buffer_is_reported_once_after_a_merge() -> None:
     m.match_batch([{"x": 1}] * 1000)
     m.add(1, "x >= 0")
     for _ in range(2_000):
-        if not m._mergers:
+        if not m._store._mergers:
             break
         time.sleep(0.01)
     assert m.match({"x": 1}).count(1) == 1

@@ -98,7 +98,7 @@ def test_a_loaded_matcher_learns_if_it_never_has(tmp_path: object) -> None:
     m = Matcher((i, f"a = 1 and b = {i}") for i in range(3_000))
     m.save(f"{tmp_path}/m")
     loaded = Matcher.load(f"{tmp_path}/m")
-    assert not loaded._learnt
+    assert not loaded._store.learnt
     m.learn([{"a": 1, "b": i} for i in range(100)])
     m.save(f"{tmp_path}/m")
-    assert Matcher.load(f"{tmp_path}/m")._learnt
+    assert Matcher.load(f"{tmp_path}/m")._store.learnt

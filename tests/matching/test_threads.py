@@ -5,15 +5,15 @@ import threading
 import pytest
 
 from penstock import Matcher
-from penstock.matching import matcher as matcher_module
+from penstock.matching import store as store_module
 
 WINDOW = 25
 
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("_SEAL", 20), ("_TINY", 10), ("_SMALL", 40), ("_SMALL_PARTS", 1)):
-        monkeypatch.setattr(matcher_module, name, value)
+    for name, value in (("_SEAL", 200), ("_BUFFER", 4), ("_DELTA", 60), ("_TINY", 10), ("_SMALL", 40)):
+        monkeypatch.setattr(store_module, name, value)
 
 
 def test_a_match_sees_one_state() -> None:

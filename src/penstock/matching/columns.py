@@ -187,7 +187,7 @@ class ColumnsBuilder:
             return made
         keep = np.ones(len(self.ids), np.bool_)
         keep[list(self.removed)] = False
-        return select(made, keep)
+        return take(made, np.flatnonzero(keep))
 
 
 def string_cuts(cuts: Sequence[str]) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int16]]:
@@ -206,25 +206,31 @@ def offsets_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return offsets
 
 
-def select(columns: Columns, keep: NDArray[np.bool_]) -> Columns:
-    """The filters that are to be kept; names, literals and patterns stay as they are."""
-    if keep.all():
-        return columns
-    conditions = np.diff(columns.offsets)
-    of_condition = np.repeat(keep, conditions)
-    cuts, patterns = np.diff(columns.cut_offsets), np.diff(columns.pattern_offsets)
-    of_cut, of_pattern = np.repeat(of_condition, cuts), np.repeat(of_condition, patterns)
+def take(columns: Columns, positions: NDArray[np.int64]) -> Columns:
+    """Some filters; names, literals and patterns stay as they are."""
+    conditions, of_condition = _runs(columns.offsets, positions)
+    cuts, of_cut = _runs(columns.cut_offsets, of_condition)
+    patterns, of_pattern = _runs(columns.pattern_offsets, of_condition)
     return columns._replace(
-        ids=columns.ids[keep],
-        offsets=offsets_of(conditions[keep]),
+        ids=columns.ids[positions],
+        offsets=conditions,
         attribute=columns.attribute[of_condition],
         kind=columns.kind[of_condition],
-        cut_offsets=offsets_of(cuts[of_condition]),
+        cut_offsets=cuts,
         cut_high=columns.cut_high[of_cut],
         cut_low=columns.cut_low[of_cut],
-        pattern_offsets=offsets_of(patterns[of_condition]),
+        pattern_offsets=patterns,
         pattern=columns.pattern[of_pattern],
     )
+
+
+def _runs(
+    offsets: NDArray[np.int64], chosen: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The offsets of some runs when they stand by themselves, and which items they consist of."""
+    starts = offsets[chosen]
+    made = offsets_of(offsets[chosen + 1] - starts)
+    return made, np.repeat(starts - made[:-1], np.diff(made)) + np.arange(made[-1])
 
 
 def concatenate(parts: Sequence[Columns], names: Sequence[str]) -> Columns:

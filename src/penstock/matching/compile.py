@@ -233,7 +233,8 @@ class _Shape(NamedTuple):
 
 
 @lru_cache(maxsize=100_000)
-def _shape(pattern: str) -> _Shape:
+def shape_of(pattern: str) -> _Shape:
+    """The longest literal stretch of a pattern, and how the pattern is decided."""
     stretches = [part for run in pattern.split(RUN) for part in run.split(ONE)]
     needle = max(stretches, key=len)
     if pattern == RUN + needle and needle:
@@ -255,7 +256,7 @@ def _patterns(
     of_entry = np.repeat(np.arange(len(columns.kind)), np.diff(columns.pattern_offsets))
     entry_slot = slot_of[columns.attribute[of_entry]].astype(np.int64)
     plain = np.where(columns.pattern < 0, ~columns.pattern, columns.pattern).astype(np.int64)
-    shapes = [_shape(pattern) for pattern in columns.patterns]
+    shapes = [shape_of(pattern) for pattern in columns.patterns]
     used = np.zeros(len(shapes), np.bool_)
     used[plain] = True
     texts = sorted({shapes[i].needle.encode() for i in np.flatnonzero(used) if shapes[i].needle})

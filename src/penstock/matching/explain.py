@@ -9,12 +9,11 @@ import numpy as np
 from penstock.filters.filter import Filter, box
 from penstock.matching.batch import Batch
 from penstock.matching.kernels.match import FIRST, GRID, OTHER, SIZE
-from penstock.matching.reading import filters_at
 from penstock.matching.table import Table
 from penstock.model.names import Id, id_order
 
 if TYPE_CHECKING:
-    from penstock.matching.matcher import Snapshot
+    from penstock.matching.store import Snapshot
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -38,9 +37,9 @@ def explanations(snapshot: "Snapshot", names: dict[str, int], batch: Batch) -> l
     for part in snapshot.parts:
         found = part.match(batch, names, snapshot.version, snapshot.ids.count, filters=True)
         positions = found.numbers.astype(np.int64)
-        for position, f in zip(positions.tolist(), filters_at(part.table, positions), strict=True):
-            number = int(part.table.filters.ids[position])
-            made.append(Explanation(snapshot.ids.get(number), f, found_by(part.table, position, f)))
+        for position, f in zip(positions.tolist(), part.filters_at(positions, names), strict=True):
+            number = int(part.ids[position])
+            made.append(Explanation(snapshot.ids.get(number), f, part.found_by(position, f, names)))
     return sorted(made, key=lambda one: (id_order(one.id), one.filter.sort_key()))
 
 

@@ -7,12 +7,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.filters.filter import Filter
 from penstock.matching.batch import Batch
+from penstock.matching.columns import Columns
+from penstock.matching.deaths import Deaths
+from penstock.matching.explain import found_by
 from penstock.matching.kernels.match import Scratch, match
 from penstock.matching.kernels.resolve import resolve
+from penstock.matching.reading import columns_of, filters_at
 from penstock.matching.table import Table
 
-ALIVE = np.iinfo(np.int64).max
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
 _local = threading.local()
 
@@ -46,50 +50,61 @@ class Found(NamedTuple):
     numbers: NDArray[np.int32]
 
 
-class Part:
-    """A table and its deaths.
-
-    `died` holds for each filter the version of the matcher at which it was removed; it is made when the
-    first is. A reader that took its snapshot at some version sees what died later as alive, so writing into
-    it disturbs nobody.
-    """
+class Part(Deaths):
+    """A table and its deaths."""
 
     def __init__(self, table: Table) -> None:
+        super().__init__()
         self.table = table
-        self.died = _NONE
-        self.dead = 0
         self._by_id: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
         self._slot_of: NDArray[np.int32] = np.empty(0, np.int32)
 
     @property
-    def live(self) -> int:
-        """How many filters are not removed."""
-        return self.table.size - self.dead
+    def size(self) -> int:
+        """How many filters there are, dead or alive."""
+        return self.table.size
 
-    def kill(self, positions: NDArray[np.int64], version: int) -> None:
-        """Remove filters, which are alive, as of a version."""
-        if not len(self.died):
-            self.died = np.full(self.table.size, ALIVE, np.int64)
-        self.died[positions] = version
-        self.dead += len(positions)
+    @property
+    def ids(self) -> NDArray[np.int32]:
+        """For each filter, the number of its id."""
+        found: NDArray[np.int32] = self.table.filters.ids
+        return found
 
-    def alive(self, version: int) -> NDArray[np.bool_]:
-        """Which filters are alive at a version."""
-        return self.died > version if len(self.died) else np.ones(self.table.size, np.bool_)
+    @property
+    def constraints(self) -> int:
+        """How many conditions the filters have in all."""
+        return self.table.constraints
 
-    def are_alive(self, positions: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Which of some filters are alive now."""
-        return self.died[positions] == ALIVE if len(self.died) else np.ones(len(positions), np.bool_)
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
+        return self.table.nbytes + self.died.nbytes
+
+    def view(self) -> "Part":
+        """What readers use: a table never changes."""
+        return self
+
+    def columns(self, keep: NDArray[np.bool_], names: dict[str, int]) -> Columns:
+        """The filters that are to be kept, as columns."""
+        return columns_of(self.table, keep, names)
+
+    def filters_at(self, positions: NDArray[np.int64], names: dict[str, int]) -> list[Filter]:
+        """Some of the filters."""
+        return filters_at(self.table, positions)
+
+    def found_by(self, position: int, f: Filter, names: dict[str, int]) -> Filter:
+        """The conditions of a filter by which events find it."""
+        return found_by(self.table, position, f)
 
     def positions_of(self, number: int) -> NDArray[np.int64]:
         """Where the living filters of an id stand."""
         if self._by_id is None:
-            order = np.argsort(self.table.filters.ids, kind="stable")
-            self._by_id = order, self.table.filters.ids[order]
+            order = np.argsort(self.ids, kind="stable")
+            self._by_id = order, self.ids[order]
         order, ids = self._by_id
         first, last = np.searchsorted(ids, [number, number + 1])
         found = order[first:last]
-        return found[self.died[found] == ALIVE] if len(self.died) else found
+        return found[self.are_alive(found)]
 
     def slot_of(self, names: dict[str, int]) -> NDArray[np.int32]:
         """For each attribute of the matcher its slot here, or -1."""

@@ -7,12 +7,10 @@ import numpy as np
 
 from penstock.filters.filter import Filter
 from penstock.matching.batch import Batch
-from penstock.matching.explain import found_by
-from penstock.matching.reading import filters_at
 from penstock.model.names import Id
 
 if TYPE_CHECKING:
-    from penstock.matching.matcher import Snapshot
+    from penstock.matching.store import Snapshot
 
 
 class FilterCost(msgspec.Struct, frozen=True):
@@ -43,7 +41,7 @@ class Stats(msgspec.Struct, frozen=True):
     constraints: int
     """Constraints as compiled: a value set of an attribute, or a pattern, counts as one."""
     parts: int
-    """Compiled tables; several while changes are being merged."""
+    """Tables; several while changes are being merged."""
     removed: int
     """Filters that have been removed, and stand in the tables until these are merged."""
     bytes: int
@@ -72,17 +70,17 @@ def stats_of(
     for part in snapshot.parts:
         if batch is None or not events:
             break
-        visits = np.zeros(part.table.size, np.int64)
+        visits = np.zeros(part.size, np.int64)
         found = part.match(batch, names, snapshot.version, snapshot.ids.count, filters=True, visits=visits)
         tests += int(visits.sum())
         matches += len(found.numbers)
-        hits = np.bincount(found.numbers, minlength=part.table.size)
+        hits = np.bincount(found.numbers, minlength=part.size)
         most = np.argsort(-visits, kind="stable")[: max(100, 10 * top)]
         most = most[visits[most] > 0]
-        for position, f in zip(most.tolist(), filters_at(part.table, most), strict=True):
-            how = found_by(part.table, position, f)
+        for position, f in zip(most.tolist(), part.filters_at(most, names), strict=True):
+            how = part.found_by(position, f, names)
             per_event = float(visits[position]) / events
-            number = int(part.table.filters.ids[position])
+            number = int(part.ids[position])
             costs.append(
                 FilterCost(snapshot.ids.get(number), f, how, per_event, float(hits[position]) / events)
             )
@@ -92,16 +90,13 @@ def stats_of(
         (ConstraintCost(how, count, total) for how, (count, total) in by_constraint.items()),
         key=lambda cost: -cost.tests_per_event,
     )
-    tables = [part.table for part in snapshot.parts]
     return Stats(
         ids=ids,
         filters=sum(part.live for part in snapshot.parts),
-        constraints=sum(table.constraints for table in tables),
-        parts=len(tables),
+        constraints=sum(part.constraints for part in snapshot.parts),
+        parts=len(snapshot.parts),
         removed=sum(part.dead for part in snapshot.parts),
-        bytes=sum(part.table.nbytes + part.died.nbytes for part in snapshot.parts)
-        + snapshot.ids.nbytes
-        + homes,
+        bytes=sum(part.nbytes for part in snapshot.parts) + snapshot.ids.nbytes + homes,
         events=events,
         tests_per_event=tests / max(1, events),
         matches_per_event=matches / max(1, events),

@@ -39,6 +39,18 @@ def outlined(function: Function) -> Function:
     return cast(Function, compiled)
 
 
+def leaf(function: Function) -> Function:
+    """For a function that kernels call in their loops, and that allocates nothing.
+
+    Numba counts references to arrays wherever one gets another name or a branch ends its use, which in a hot
+    loop costs more than the work. A function that owns no memory can do without; the option that says so is
+    private to Numba (an unknown one would be refused at import, and tests would say so).
+    """
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+    compiled = numba.njit(**options)(function)
+    return cast(Function, compiled)
+
+
 @cache
 def _digest() -> str:
     """What all kernels' sources amount to."""

@@ -7,11 +7,12 @@ runs are found from left to right, by trying for short texts and by shift-and, 6
 time, for long ones.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from penstock.matching.kernels.jit import inlined, kernel, outlined
+from penstock.matching.kernels.jit import inlined, kernel, leaf, outlined
 from penstock.matching.kernels.search import Array, count_below
 
 SUFFIX = 0
@@ -197,7 +198,7 @@ def matching_patterns(
     return total
 
 
-@outlined
+@leaf
 def code_points(arena: Array, start: int, length: int, text: Array) -> int:
     """Decode valid UTF-8 into `text`; returns how many code points there are."""
     n = 0
@@ -240,17 +241,23 @@ def _fits(symbols: Array, first: int, last: int, text: Array, at: int) -> bool:
     return True
 
 
+@leaf
+def _find_by_trying(symbols: Array, first: int, last: int, text: Array, start: int, end: int) -> int:
+    """The first place from `start` where a stretch without runs ends by `end`; or -1."""
+    for at in range(start, end - (last - first) + 1):
+        if _fits(symbols, first, last, text, at):
+            return at
+    return -1
+
+
 @outlined
 def _find(symbols: Array, first: int, last: int, text: Array, start: int, end: int) -> int:
-    """The first place from `start` where a stretch without runs ends by `end`; or -1."""
+    """The same, in a time that depends on the length of the text alone, more or less."""
     size = last - first
     if end - start < size:
         return -1
     if (end - start) * size <= _TRYING_MAX:
-        for at in range(start, end - size + 1):
-            if _fits(symbols, first, last, text, at):
-                return at
-        return -1
+        return _find_by_trying(symbols, first, last, text, start, end)
     words = (size + 63) >> 6
     letters = np.unique(symbols[first:last])
     masks = np.zeros((len(letters) + 1, words), np.uint64)
@@ -277,35 +284,44 @@ def _find(symbols: Array, first: int, last: int, text: Array, start: int, end: i
     return -1
 
 
-@outlined
-def like(symbols: Array, first: int, last: int, text: Array, size: int) -> bool:
-    """Whether a text matches the symbols of a pattern."""
-    run = first
-    while run < last and symbols[run] != RUN:
-        run += 1
-    if run == last:
-        return size == last - first and _fits(symbols, first, last, text, 0)
-    tail = last
-    while symbols[tail - 1] != RUN:
-        tail -= 1
-    if size < (run - first) + (last - tail) or not _fits(symbols, first, run, text, 0):
-        return False
-    end = size - (last - tail)
-    if not _fits(symbols, tail, last, text, end):
-        return False
-    at = run - first
-    begin = run + 1
-    while begin < tail:
-        stop = begin
-        while symbols[stop] != RUN:
-            stop += 1
-        if stop > begin:
-            place = _find(symbols, begin, stop, text, at, end)
-            if place < 0:
-                return False
-            at = place + (stop - begin)
-        begin = stop + 1
-    return True
+def _like(find: Callable[..., int]) -> Callable[..., bool]:
+    """The function that matches a text with the symbols of a pattern, given how to find a stretch."""
+
+    def like(symbols: Array, first: int, last: int, text: Array, size: int) -> bool:
+        """Whether a text matches the symbols of a pattern."""
+        run = first
+        while run < last and symbols[run] != RUN:
+            run += 1
+        if run == last:
+            return size == last - first and _fits(symbols, first, last, text, 0)
+        tail = last
+        while symbols[tail - 1] != RUN:
+            tail -= 1
+        if size < (run - first) + (last - tail) or not _fits(symbols, first, run, text, 0):
+            return False
+        end = size - (last - tail)
+        if not _fits(symbols, tail, last, text, end):
+            return False
+        at = run - first
+        begin = run + 1
+        while begin < tail:
+            stop = begin
+            while symbols[stop] != RUN:
+                stop += 1
+            if stop > begin:
+                place = find(symbols, begin, stop, text, at, end)
+                if place < 0:
+                    return False
+                at = place + (stop - begin)
+            begin = stop + 1
+        return True
+
+    return like
+
+
+like = outlined(_like(_find))
+like_short = leaf(_like(_find_by_trying))
+"""For short texts: allocates nothing, but may take the product of the lengths of text and pattern."""
 
 
 @kernel

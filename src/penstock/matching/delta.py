@@ -1,0 +1,458 @@
+"""Filters that came lately: a table to which filters can be added one by one, and matched at once.
+
+A compiled table (`table`) is smaller and quicker to match with, but takes about ten times as long to make.
+So what is added stands here first, and is compiled later, in the background. Arrays only ever grow at their
+end; a reader holds a `View`, which knows how many filters there were when it was taken.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.filters.filter import Filter, box
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, STRING, TIME, TRUE, Batch
+from penstock.matching.columns import Columns, offsets_of, take
+from penstock.matching.compile import compile_table, shape_of, symbols_of
+from penstock.matching.deaths import Deaths
+from penstock.matching.kernels import patterns as pattern_kernels
+from penstock.matching.kernels.delta import Paths, Raw, Run, match_delta, sample_keys
+from penstock.matching.kernels.delta_nodes import (
+    POINTS_MAX,
+    Forecast,
+    literal_keys,
+    make_run,
+    place_raw,
+)
+from penstock.matching.parts import Found, Part
+from penstock.matching.reading import filters_of
+from penstock.model.values import Family
+
+LONG: Final = 256
+"""Strings longer than this are matched with compiled tables only: their automaton reads a string once,
+where here each pattern that may match reads it again."""
+
+_NEWER: Final = 4_096
+"""So many entries, or a share of one in eight, are kept apart from the others, to be arranged anew with each
+group of filters that comes."""
+
+_NONE: NDArray[np.int64] = np.empty(0, np.int64)
+_local = threading.local()
+
+
+class _Growing:
+    """An array that grows at its end. What has been handed out never changes."""
+
+    def __init__(self, dtype: Any, size: int = 0, columns: int = 0) -> None:
+        self.array: NDArray[Any] = np.zeros((64, columns) if columns else 64, dtype)
+        self.size = size
+
+    def reserve(self, more: int) -> None:
+        """Have room for so many more."""
+        if self.size + more > len(self.array):
+            grown = np.zeros((2 * (self.size + more), *self.array.shape[1:]), self.array.dtype)
+            grown[: self.size] = self.array[: self.size]
+            self.array = grown
+
+    def extend(self, values: NDArray[Any]) -> None:
+        """Add values at the end."""
+        self.reserve(len(values))
+        self.array[self.size : self.size + len(values)] = values
+        self.size += len(values)
+
+    def view(self) -> NDArray[Any]:
+        """What there is now."""
+        return self.array[: self.size]
+
+
+class Delta(Deaths):
+    """See the module. Changes are made by one thread at a time."""
+
+    def __init__(self, forecast: Forecast | None = None) -> None:
+        super().__init__()
+        self._forecast = forecast or forecast_of(None)
+        self._ids = _Growing(np.int32)
+        self._offsets = _Growing(np.int64, 1)
+        self._attribute = _Growing(np.int32)
+        self._kind = _Growing(np.uint8)
+        self._cut_offsets = _Growing(np.int64, 1)
+        self._cut_high = _Growing(np.int64)
+        self._cut_low = _Growing(np.int16)
+        self._pattern_offsets = _Growing(np.int64, 1)
+        self._pattern = _Growing(np.int32)
+        self._literal_offsets = _Growing(np.int64, 1)
+        self._literals = _Growing(np.uint8)
+        self._literal_key = _Growing(np.int64)
+        self._pattern_kind = _Growing(np.uint8)
+        self._needle_offsets = _Growing(np.int64, 1)
+        self._needles = _Growing(np.uint8)
+        self._program_offsets = _Growing(np.int64, 1)
+        self._symbols = _Growing(np.int32)
+        self._pattern_numbers: dict[str, int] = {}
+        self._tests = _Growing(np.int64, columns=3)
+        self._levels: NDArray[np.uint64] = np.zeros((0, 5), np.uint64)
+        self._flags: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._entry_node = _Growing(np.int64)
+        self._entry_place = _Growing(np.int64)
+        self._entry_filter = _Growing(np.int32)
+        self._always = _Growing(np.int32)
+        self._older_end = 0
+        self._older = self._run(0, 0)
+        self._newer = self._older
+        self.distinct = True
+        """Whether no id has two filters here."""
+        self.idle = 0
+        """How many events were matched since something was added."""
+        self.long_strings = False
+        """Whether events with strings came that are better matched with a compiled table."""
+        self._view: View | None = None
+
+    @property
+    def size(self) -> int:
+        """How many filters there are."""
+        return self._ids.size
+
+    @property
+    def ids(self) -> NDArray[np.int32]:
+        """For each filter, the number of its id."""
+        return self._ids.view()
+
+    @property
+    def constraints(self) -> int:
+        """How many conditions the filters have in all."""
+        return self._kind.size
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
+        growing = sum(part.array.nbytes for part in vars(self).values() if isinstance(part, _Growing))
+        arrays: list[NDArray[Any]] = [*self._older, *self._newer, self._levels, self._flags, self.died]
+        return int(growing + sum(array.nbytes for array in arrays))
+
+    def insert(self, columns: Columns) -> int:
+        """Add filters; returns the position of the first."""
+        first = self.size
+        first_literal, first_cut, first_pattern = (
+            self._literal_key.size,
+            self._cut_high.size,
+            self._pattern.size,
+        )
+        self._add_literals(columns.literals)
+        number_of = np.array([self._number_of(text) for text in columns.patterns] or [0], np.int32)
+        self._ids.extend(columns.ids)
+        self._offsets.extend(columns.offsets[1:] + self._kind.size)
+        self._attribute.extend(columns.attribute)
+        self._kind.extend(columns.kind)
+        self._cut_offsets.extend(columns.cut_offsets[1:] + first_cut)
+        self._cut_high.extend(columns.cut_high)
+        strings = np.repeat(columns.kind == Family.STRING, np.diff(columns.cut_offsets))
+        self._cut_high.array[first_cut : self._cut_high.size][strings] += first_literal
+        self._cut_low.extend(columns.cut_low)
+        self._pattern_offsets.extend(columns.pattern_offsets[1:] + first_pattern)
+        plain = number_of[np.where(columns.pattern < 0, ~columns.pattern, columns.pattern)]
+        self._pattern.extend(np.where(columns.pattern < 0, ~plain, plain))
+        if self.dead:
+            self._have_deaths()
+        self._have_attributes(len(columns.names))
+        self._place(first)
+        self.idle = 0
+        self._view = None
+        return first
+
+    def _add_literals(self, literals: Sequence[bytes]) -> None:
+        first = self._literal_key.size
+        lengths = np.fromiter(map(len, literals), np.int64, len(literals))
+        self._literal_offsets.extend(np.cumsum(lengths) + self._literals.size)
+        self._literals.extend(np.frombuffer(b"".join(literals), np.uint8))
+        self._literal_key.extend(np.zeros(len(literals), np.int64))
+        end = first + len(literals)
+        literal_keys(self._literals.array, self._literal_offsets.array, first, end, self._literal_key.array)
+
+    def _number_of(self, text: str) -> int:
+        """The number of a pattern."""
+        number = self._pattern_numbers.get(text)
+        if number is None:
+            number = self._pattern_numbers[text] = len(self._pattern_numbers)
+            needle, kind = shape_of(text)
+            self._pattern_kind.extend(np.array([kind], np.uint8))
+            self._needles.extend(np.frombuffer(needle.encode(), np.uint8))
+            self._needle_offsets.extend(np.array([self._needles.size]))
+            symbols = symbols_of(text) if kind == pattern_kernels.GENERAL else []
+            self._symbols.extend(np.array(symbols, np.int32))
+            self._program_offsets.extend(np.array([self._symbols.size]))
+        return number
+
+    def _have_attributes(self, count: int) -> None:
+        if count > len(self._flags):
+            grown = count + count // 4 + 16
+            levels, flags = np.zeros((grown, 5), np.uint64), np.zeros(grown, np.int32)
+            levels[: len(self._levels)], flags[: len(self._flags)] = self._levels, self._flags
+            self._levels, self._flags = levels, flags
+
+    def _place(self, first: int) -> None:
+        """Give filters from the first on their nodes."""
+        for entries in (self._entry_node, self._entry_place, self._entry_filter):
+            entries.reserve(POINTS_MAX * (self.size - first))
+        self._always.reserve(self.size - first)
+        self._tests.reserve(self._kind.size - self._tests.size)
+        self._tests.size = self._kind.size
+        end, self._always.size = place_raw(
+            first,
+            self.size,
+            self._offsets.array,
+            self._attribute.array,
+            self._kind.array,
+            self._cut_offsets.array,
+            self._cut_high.array,
+            self._cut_low.array,
+            self._pattern_offsets.array,
+            self._pattern.array,
+            self._literal_offsets.array,
+            self._literals.array,
+            self._literal_key.array,
+            self._pattern_kind.array,
+            self._needle_offsets.array,
+            self._needles.array,
+            self._forecast,
+            self._tests.array,
+            self._levels,
+            self._flags,
+            self._entry_node.array,
+            self._entry_place.array,
+            self._entry_filter.array,
+            self._entry_node.size,
+            self._always.array,
+            self._always.size,
+        )
+        for entries in (self._entry_node, self._entry_place, self._entry_filter):
+            entries.size = end
+        if end - self._older_end > max(_NEWER, self._older_end // 8):
+            self._older_end = end
+            self._older = self._run(0, end)
+        self._newer = self._run(self._older_end, end)
+
+    def _run(self, first: int, last: int) -> Run:
+        return Run(
+            *make_run(first, last, self._entry_node.array, self._entry_place.array, self._entry_filter.array)
+        )
+
+    def _raw(self) -> Raw:
+        return Raw(
+            *(
+                part.array
+                for part in (
+                    self._ids,
+                    self._offsets,
+                    self._tests,
+                    self._kind,
+                    self._cut_offsets,
+                    self._cut_high,
+                    self._cut_low,
+                    self._pattern_offsets,
+                    self._pattern,
+                    self._literal_offsets,
+                    self._literals,
+                    self._literal_key,
+                    self._pattern_kind,
+                    self._needle_offsets,
+                    self._needles,
+                    self._program_offsets,
+                    self._symbols,
+                )
+            )
+        )
+
+    def view(self) -> "View":
+        """What there is now, for readers."""
+        if self._view is None:
+            self._view = View(self)
+        return self._view
+
+    def columns(self, keep: NDArray[np.bool_], names: dict[str, int]) -> Columns:
+        """The filters that are to be kept, as columns."""
+        return self.columns_at(np.flatnonzero(keep), names)
+
+    def columns_at(self, positions: NDArray[np.int64], names: dict[str, int]) -> Columns:
+        """Some filters as columns."""
+        made = take(
+            Columns(
+                names=list(names),
+                literals=(),
+                patterns=list(self._pattern_numbers),
+                ids=self._ids.view(),
+                offsets=self._offsets.view(),
+                attribute=self._attribute.view(),
+                kind=self._kind.view(),
+                cut_offsets=self._cut_offsets.view(),
+                cut_high=self._cut_high.view(),
+                cut_low=self._cut_low.view(),
+                pattern_offsets=self._pattern_offsets.view(),
+                pattern=self._pattern.view(),
+            ),
+            positions,
+        )
+        # A literal may be here twice; in columns it is there once.
+        strings = np.repeat(made.kind == Family.STRING, np.diff(made.cut_offsets))
+        used, which = np.unique(made.cut_high[strings], return_inverse=True)
+        offsets = self._literal_offsets.array
+        texts = [self._literals.array[offsets[i] : offsets[i + 1]].tobytes() for i in used.tolist()]
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        made.cut_high[strings] = np.array([numbers[text] for text in texts], np.int64)[which]
+        return made._replace(literals=list(numbers))
+
+    def filters_at(self, positions: NDArray[np.int64], names: dict[str, int]) -> list[Filter]:
+        """Some of the filters."""
+        return filters_of(self.columns_at(positions, names))
+
+    def found_by(self, position: int, f: Filter, names: dict[str, int]) -> Filter:
+        """The conditions of a filter by which events find it."""
+        entries = np.flatnonzero(self._entry_filter.view() == position)
+        numbers = set((self._entry_place.array[entries] >> 10).tolist())
+        return box({name: states for name, states in f.conditions.items() if names[name] in numbers})
+
+    def positions_of(self, number: int) -> NDArray[np.int64]:
+        """Where the living filters of an id stand."""
+        found = np.flatnonzero(self.ids == number)
+        return found[self.are_alive(found)]
+
+
+class _Workspace:
+    """The arrays that one thread matches one delta with."""
+
+    def __init__(self) -> None:
+        self.at = np.zeros(0, np.int32)
+        self.candidates = np.zeros(0, np.int32)
+        self.seen = np.zeros(0, np.int64)
+        self.stamp = np.zeros(0, np.int64)
+        self.epoch = 0
+
+    def fit(self, attributes: int, filters: int, ids: int) -> None:
+        """Have a place for each."""
+        if len(self.at) < attributes:
+            self.at = np.zeros(attributes, np.int32)
+        if len(self.seen) < filters:
+            # While grams are looked for, a filter may be among the candidates twice.
+            self.candidates = np.zeros(4 * filters + 64, np.int32)
+            self.seen = np.zeros(2 * filters + 32, np.int64)
+        if len(self.stamp) < ids:
+            self.stamp = np.zeros(ids + ids // 4 + 16, np.int64)
+
+
+class View:
+    """A delta as it was at some time: what was added later is not there."""
+
+    def __init__(self, delta: Delta) -> None:
+        self._delta = delta
+        self.size = delta.size
+        self.ids = delta.ids
+        self.has_patterns = bool(delta._pattern_numbers)
+        self.constraints, self.nbytes = delta.constraints, delta.nbytes
+        self.filters_at, self.found_by = delta.filters_at, delta.found_by
+        self._distinct = delta.distinct
+        self._raw = delta._raw()
+        self._paths = Paths(delta._levels, delta._flags)
+        self._always = delta._always.view()
+        self._older, self._newer = delta._older, delta._newer
+        self._compiled: tuple[Part, NDArray[np.int64]] | None = None
+
+    @property
+    def live(self) -> int:
+        """How many filters are not removed."""
+        return self.size - self.dead
+
+    @property
+    def dead(self) -> int:
+        """How many filters are removed."""
+        return self._delta.dead
+
+    def match(
+        self,
+        batch: Batch,
+        names: dict[str, int],
+        version: int,
+        ids: int,
+        *,
+        filters: bool = False,
+        visits: NDArray[np.int64] = _NONE,
+    ) -> Found:
+        """The ids of the filters that match each event; or, with `filters`, the filters themselves."""
+        workspaces: WeakKeyDictionary[Delta, _Workspace] | None = getattr(_local, "workspaces", None)
+        if workspaces is None:
+            workspaces = _local.workspaces = WeakKeyDictionary()
+        space = workspaces.get(self._delta)
+        if space is None:
+            space = workspaces[self._delta] = _Workspace()
+        if self.has_patterns and batch.value_length.max(initial=0) > LONG:
+            return self._match_compiled(batch, names, version, ids, filters=filters, visits=visits)
+        distinct = self._distinct or filters
+        space.fit(len(self._paths.flags), self.size, 0 if distinct else ids)
+        offsets, numbers, space.epoch, _ = match_delta(
+            batch,
+            self._raw,
+            self._paths,
+            self._always,
+            self._older,
+            self._newer,
+            distinct,
+            filters,
+            self._delta.died,
+            version,
+            space.at,
+            space.candidates,
+            space.seen,
+            space.stamp,
+            space.epoch,
+            visits,
+        )
+        self._delta.idle += len(batch.start)
+        return Found(offsets, numbers)
+
+    def _match_compiled(
+        self,
+        batch: Batch,
+        names: dict[str, int],
+        version: int,
+        ids: int,
+        *,
+        filters: bool,
+        visits: NDArray[np.int64],
+    ) -> Found:
+        """The same by way of a compiled table, for long strings; the delta itself is compiled soon, too."""
+        self._delta.long_strings = True
+        if self._compiled is None:
+            table, order = compile_table(self._delta.columns_at(np.arange(self.size), names))
+            self._compiled = Part(table), order
+        part, order = self._compiled
+        part.died = self._delta.deaths()[order]
+        seen = np.zeros(len(visits), np.int64)
+        found = part.match(batch, names, version, ids, filters=filters, visits=seen)
+        if len(visits):
+            visits[order] += seen
+        return Found(found.offsets, order[found.numbers].astype(np.int32)) if filters else found
+
+
+def forecast_of(sample: Batch | None) -> Forecast:
+    """What a sample of events says about those to come."""
+    if sample is None or not len(sample.start):
+        return Forecast(0.0, np.zeros(0), np.zeros(1, np.int64), np.zeros(0, np.int64))
+    keys = np.zeros(len(sample.value_state), np.int64)
+    sample_keys(sample, keys)
+    attribute = sample.value_attribute[sample.entries].astype(np.int64)
+    family = _FAMILY_OF_STATE[sample.value_state[sample.entries]]
+    count = int(attribute.max(initial=-1)) + 1
+    known = family >= 0
+    group = 4 * attribute[known] + family[known]
+    key = keys[sample.entries][known]
+    return Forecast(
+        events=float(len(sample.start)),
+        present=np.bincount(attribute, minlength=count).astype(np.float64),
+        offsets=offsets_of(np.bincount(group, minlength=4 * count)),
+        keys=key[np.lexsort((key, group))],
+    )
+
+
+_FAMILY_OF_STATE: Final = np.full(8, -1, np.int64)
+_FAMILY_OF_STATE[[FALSE, TRUE, INTEGER, DOUBLE, TIME, STRING]] = [0, 0, 1, 1, 2, 3]

@@ -1,0 +1,693 @@
+"""The kernel that matches filters which came lately: not compiled, but found through nodes, and tested raw.
+
+Every filter stands at one node, or at a few of one grid, of which an event visits at most one: see
+`delta_nodes`. What stands at the nodes that an event visits is tested, condition by condition, with the
+values themselves. Nothing here has to be resolved first, and adding a filter costs about a microsecond.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.matching.batch import DOUBLE, INTEGER, NAN, NO_EVENT, STRING, TIME, Batch
+from penstock.matching.kernels.delta_nodes import (
+    ATTRIBUTE_MASK,
+    EXACT,
+    GRAM_SPACE,
+    PRESENT_FLAG,
+    PRESENT_SPACE,
+    RANGE_TESTS,
+    SHORT_SUFFIX,
+    SHORT_TEXT,
+    STRING_SPACE,
+    SUBSTRING_TEST,
+    SUFFIX_SPACE,
+    TEST_HIGH,
+    TEST_LOW,
+    TEST_SHIFT,
+    TEST_WHAT,
+    bucket_of,
+    family_of,
+    gram_at,
+    grid_of,
+    lowest_bit,
+    node_hash,
+    text_key,
+    text_tail_key,
+)
+from penstock.matching.kernels.jit import inlined, kernel, leaf
+from penstock.matching.kernels.patterns import GENERAL, SUFFIX, code_points, like_short
+from penstock.matching.kernels.search import Array, hash_bytes, key_of_bits, same_bytes
+
+_ABSENT, _BOOL, _NUMBER, _TIME, _STRING, _NAN, _EXISTS, _PATTERN_ONLY, _NEVER = range(9)
+"""Kinds of condition, as in `columns`."""
+
+_EXACT_INTEGERS = 2**53
+_LEAST = np.int64(-(2**63))
+_BASE = np.uint64(0x100000001B3)
+_ONE = np.uint64(1)
+
+
+class Raw(NamedTuple):
+    """The filters, laid out as in `columns`, and the strings and patterns that they are about."""
+
+    ids: Array
+    offsets: Array
+    tests: Array
+    """For each condition a quick test; see `delta_nodes`."""
+    kind: Array
+    cut_offsets: Array
+    cut_high: Array
+    cut_low: Array
+    pattern_offsets: Array
+    pattern: Array
+    literal_offsets: Array
+    literals: Array
+    literal_key: Array
+    pattern_kind: Array
+    needle_offsets: Array
+    needles: Array
+    program_offsets: Array
+    symbols: Array
+
+
+class Run(NamedTuple):
+    """Filters by node: those of a bucket stand together. Nothing in it ever changes."""
+
+    occupied: Array
+    """Bits, eight for each bucket: where that of a node is not set, nothing stands there."""
+    starts: Array
+    node: Array
+    place: Array
+    filter: Array
+
+
+class Paths(NamedTuple):
+    """Which grids have to be looked into, for each attribute."""
+
+    levels: Array
+    flags: Array
+
+
+@leaf
+def _value_keys(
+    value_attribute: Array,
+    value_state: Array,
+    value_bits: Array,
+    value_length: Array,
+    arena: Array,
+    flags: Array,
+    key: Array,
+    low: Array,
+    exact: Array,
+    families: Array,
+    tail: Array,
+) -> None:
+    """For each value the key that orders it, what numbers have beyond it, and what only equals share."""
+    for v in range(len(value_state)):
+        attribute = value_attribute[v]
+        if attribute >= len(flags) or flags[attribute] == 0:
+            continue
+        state = value_state[v]
+        bits = value_bits[v]
+        low[v] = 0
+        families[v] = family_of(state)
+        if state == STRING:
+            key[v] = text_key(arena, bits, value_length[v])
+            tail[v] = text_tail_key(arena, bits, value_length[v])
+            exact[v] = np.int64(hash_bytes(arena, bits, value_length[v]))
+            continue
+        if state == DOUBLE:
+            # -0.0 has the bits of the least integer, and is 0.
+            key[v] = np.int64(0) if bits == _LEAST else key_of_bits(bits)
+        elif state == INTEGER:
+            double = np.float64(bits)
+            double_bits = double.view(np.int64)
+            if bits > _EXACT_INTEGERS or bits < -_EXACT_INTEGERS:
+                # The greatest double not above it, and what is left over.
+                if double >= 9223372036854775808.0 or np.int64(double) > bits:
+                    double_bits += -1 if double > 0 else 1
+                low[v] = bits - np.int64(np.int64(double_bits).view(np.float64))
+            key[v] = key_of_bits(double_bits)
+        elif state == TIME:
+            key[v] = bits
+        else:
+            key[v] = np.int64(state) - 2
+        exact[v] = key[v]
+
+
+@leaf
+def _order(a: Array, a_start: int, a_length: int, b: Array, b_start: int, b_length: int) -> int:
+    """-1, 0 or 1 as one string of bytes comes before another, is the same, or comes after."""
+    for i in range(min(a_length, b_length)):
+        if a[a_start + i] != b[b_start + i]:
+            return -1 if a[a_start + i] < b[b_start + i] else 1
+    return -1 if a_length < b_length else 1 if a_length > b_length else 0
+
+
+@leaf
+def _occurs(data: Array, start: int, length: int, text: Array, text_start: int, text_length: int) -> bool:
+    """Whether a stretch of bytes occurs in a text; by a rolling hash, so that no text makes it slow."""
+    if length > text_length:
+        return False
+    wanted = np.uint64(0)
+    rolling = np.uint64(0)
+    leaving = _ONE
+    for i in range(length):
+        wanted = wanted * _BASE + np.uint64(data[start + i])
+        rolling = rolling * _BASE + np.uint64(text[text_start + i])
+        if i > 0:
+            leaving *= _BASE
+    at = text_start
+    last = text_start + text_length - length
+    while True:
+        if rolling == wanted and same_bytes(data, start, text, at, length):
+            return True
+        if at >= last:
+            return False
+        rolling = (rolling - leaving * np.uint64(text[at])) * _BASE + np.uint64(text[at + length])
+        at += 1
+
+
+@inlined
+def _at_or_after(
+    k: int,
+    value_key: int,
+    value_low: int,
+    arena: Array,
+    start: int,
+    length: int,
+    high: int,
+    low: int,
+    literal_offsets: Array,
+    literals: Array,
+    literal_key: Array,
+) -> bool:
+    """Whether a value is not before a cut of its family."""
+    if k == _STRING:
+        known = literal_key[high]
+        after = value_key > known
+        if value_key == known:
+            begin = literal_offsets[high]
+            order = _order(arena, start, length, literals, begin, literal_offsets[high + 1] - begin)
+            after = order > 0 or (order == 0 and low == 0)
+    elif k == _NUMBER:
+        after = value_key > high or (value_key == high and value_low >= low)
+    else:
+        after = value_key >= high
+    return after
+
+
+@inlined
+def _holds(
+    c: int,
+    v: int,
+    value_state: Array,
+    value_bits: Array,
+    value_length: Array,
+    arena: Array,
+    key: Array,
+    low: Array,
+    kind: Array,
+    cut_offsets: Array,
+    cut_high: Array,
+    cut_low: Array,
+    pattern_offsets: Array,
+    pattern: Array,
+    literal_offsets: Array,
+    literals: Array,
+    literal_key: Array,
+    pattern_kind: Array,
+    needle_offsets: Array,
+    needles: Array,
+    program_offsets: Array,
+    symbols: Array,
+    text: Array,
+) -> bool:
+    """Whether a condition holds for a value, or, if that is negative, for an attribute that is absent."""
+    k = kind[c]
+    if v < 0:
+        return k == _ABSENT
+    if k == _ABSENT:
+        return False
+    if k == _EXISTS:
+        return True
+    state = value_state[v]
+    if k == _NAN:
+        return state == NAN
+    if family_of(state) != (STRING_SPACE if k == _PATTERN_ONLY else k - 1):
+        return False
+    start = value_bits[v]
+    length = np.int64(value_length[v])
+    if k != _PATTERN_ONLY:
+        # Inside after an odd number of cuts.
+        cut = cut_offsets[c]
+        before = 0
+        span = cut_offsets[c + 1] - cut
+        while span > 0:
+            half = span >> 1
+            at = cut + before + half
+            if _at_or_after(
+                k,
+                key[v],
+                low[v],
+                arena,
+                start,
+                length,
+                cut_high[at],
+                cut_low[at],
+                literal_offsets,
+                literals,
+                literal_key,
+            ):
+                before += half + 1
+                span -= half + 1
+            else:
+                span = half
+        if before & 1 == 0:
+            return False
+    for p in range(pattern_offsets[c], pattern_offsets[c + 1]):
+        required = pattern[p] >= 0
+        number = np.int64(pattern[p]) if required else -1 - np.int64(pattern[p])
+        first = needle_offsets[number]
+        size = needle_offsets[number + 1] - first
+        if pattern_kind[number] == SUFFIX:
+            found = size <= length and same_bytes(needles, first, arena, start + length - size, size)
+        else:
+            found = _occurs(needles, first, size, arena, start, length)
+            if found and pattern_kind[number] == GENERAL:
+                points = code_points(arena, start, length, text)
+                program = program_offsets[number]
+                found = like_short(symbols, program, program_offsets[number + 1], text, points)
+        if found != required:
+            return False
+    return True
+
+
+@inlined
+def _look(
+    node: int,
+    place: int,
+    occupied: Array,
+    starts: Array,
+    entry_node: Array,
+    entry_place: Array,
+    entry_filter: Array,
+    candidates: Array,
+    n: int,
+) -> int:
+    """Put what stands at a node among the candidates; returns how many there are then."""
+    h = node_hash(node, place)
+    bit = h >> np.uint64(24)
+    if (occupied[np.int64(bit >> np.uint64(6)) & (len(occupied) - 1)] >> (bit & np.uint64(63))) & _ONE != 0:
+        bucket = bucket_of(h, len(starts) - 1)
+        first = starts[bucket]
+        last = starts[bucket + 1]
+        for e in range(first, last):
+            if entry_node[e] == node and entry_place[e] == place:
+                candidates[n] = entry_filter[e]
+                n += 1
+    return n
+
+
+@leaf
+def _match_events(
+    first_event: int,
+    n: int,
+    event_start: Array,
+    event_count: Array,
+    entries: Array,
+    value_attribute: Array,
+    value_state: Array,
+    value_bits: Array,
+    value_length: Array,
+    arena: Array,
+    key: Array,
+    low: Array,
+    exact: Array,
+    families: Array,
+    tail: Array,
+    ids: Array,
+    filter_offsets: Array,
+    tests: Array,
+    kind: Array,
+    cut_offsets: Array,
+    cut_high: Array,
+    cut_low: Array,
+    pattern_offsets: Array,
+    pattern: Array,
+    literal_offsets: Array,
+    literals: Array,
+    literal_key: Array,
+    pattern_kind: Array,
+    needle_offsets: Array,
+    needles: Array,
+    program_offsets: Array,
+    symbols: Array,
+    levels: Array,
+    flags: Array,
+    always: Array,
+    a_occupied: Array,
+    a_starts: Array,
+    a_node: Array,
+    a_place: Array,
+    a_filter: Array,
+    b_occupied: Array,
+    b_starts: Array,
+    b_node: Array,
+    b_place: Array,
+    b_filter: Array,
+    distinct: bool,
+    as_filters: bool,
+    died: Array,
+    version: int,
+    at: Array,
+    candidates: Array,
+    seen: Array,
+    stamp: Array,
+    text: Array,
+    epoch: int,
+    visits: Array,
+    offsets: Array,
+    out: Array,
+) -> tuple[int, int, int, int, int]:
+    """Match events until all are done, or there is not enough room for what one may find.
+
+    Returned are the event that comes next, how many ids there are, the last epoch, how much room is needed
+    (0 where there is enough), and a number that means nothing. Nothing is allocated here.
+    """
+    touched = np.int64(0)
+    for event in range(first_event, len(event_start)):
+        if event_count[event] == NO_EVENT:
+            offsets[event + 1] = n
+            continue
+        epoch += 1
+        begin = n
+        found = 0
+        entries_first = event_start[event]
+        entries_last = entries_first + event_count[event]
+        for e in range(entries_first, entries_last):
+            v = entries[e]
+            name = np.int64(value_attribute[v])
+            if name >= len(flags):
+                continue
+            flag = flags[name]
+            if flag == 0:
+                continue
+            at[name] = v + 1
+            if flag & PRESENT_FLAG:
+                place = grid_of(name, PRESENT_SPACE, 0)
+                found = _look(0, place, a_occupied, a_starts, a_node, a_place, a_filter, candidates, found)
+                found = _look(0, place, b_occupied, b_starts, b_node, b_place, b_filter, candidates, found)
+            space = np.int64(families[v])
+            if space < 0:
+                continue
+            if (flag >> space) & 1:
+                place = grid_of(name, space, EXACT)
+                node = exact[v]
+                found = _look(node, place, a_occupied, a_starts, a_node, a_place, a_filter, candidates, found)
+                found = _look(node, place, b_occupied, b_starts, b_node, b_place, b_filter, candidates, found)
+            mask = levels[name, space]
+            while mask != 0:
+                level = lowest_bit(mask)
+                mask &= mask - _ONE
+                place = grid_of(name, space, level)
+                node = key[v] >> level
+                found = _look(node, place, a_occupied, a_starts, a_node, a_place, a_filter, candidates, found)
+                found = _look(node, place, b_occupied, b_starts, b_node, b_place, b_filter, candidates, found)
+            if space != STRING_SPACE:
+                continue
+            start = value_bits[v]
+            length = np.int64(value_length[v])
+            mask = levels[name, SUFFIX_SPACE]
+            while mask != 0:
+                level = lowest_bit(mask)
+                mask &= mask - _ONE
+                place = grid_of(name, SUFFIX_SPACE, level)
+                node = tail[v] >> level
+                found = _look(node, place, a_occupied, a_starts, a_node, a_place, a_filter, candidates, found)
+                found = _look(node, place, b_occupied, b_starts, b_node, b_place, b_filter, candidates, found)
+            for grams in range(1, 4):
+                if (flag >> (GRAM_SPACE + grams)) & 1 == 0:
+                    continue
+                place = grid_of(name, GRAM_SPACE, grams)
+                for i in range(length - grams + 1):
+                    node = gram_at(arena, start + i, grams)
+                    before = found
+                    found = _look(
+                        node, place, a_occupied, a_starts, a_node, a_place, a_filter, candidates, found
+                    )
+                    found = _look(
+                        node, place, b_occupied, b_starts, b_node, b_place, b_filter, candidates, found
+                    )
+                    # A string may have the same bytes again.
+                    kept = before
+                    for j in range(before, found):
+                        if seen[candidates[j]] != epoch:
+                            seen[candidates[j]] = epoch
+                            candidates[kept] = candidates[j]
+                            kept += 1
+                    found = kept
+
+        if n + found + len(always) > len(out):
+            for e in range(entries_first, entries_last):
+                name = np.int64(value_attribute[entries[e]])
+                if name < len(flags):
+                    at[name] = 0
+            return event, begin, epoch, n + found + len(always), touched
+
+        for j in range(len(always)):
+            candidates[found + j] = always[j]
+        found += len(always)
+        # Touched in turn, so that the processor fetches many at a time.
+        for j in range(found):
+            touched += tests[filter_offsets[candidates[j]], TEST_WHAT]
+        for j in range(found):
+            f = np.int64(candidates[j])
+            if len(visits) > 0:
+                visits[f] += 1
+            ok = True
+            c_last = filter_offsets[f + 1]
+            for c in range(filter_offsets[f], c_last):
+                what = tests[c, TEST_WHAT]
+                v = np.int64(at[what & ATTRIBUTE_MASK]) - 1
+                test = what >> TEST_SHIFT
+                if test <= RANGE_TESTS:
+                    # A range of keys of one family; most conditions are.
+                    ok = v >= 0 and families[v] == test
+                    ok = ok and key[v] >= tests[c, TEST_LOW] and key[v] <= tests[c, TEST_HIGH]
+                elif test == SHORT_TEXT:
+                    ok = v >= 0 and families[v] == STRING_SPACE
+                    ok = ok and key[v] == tests[c, TEST_LOW] and value_length[v] == tests[c, TEST_HIGH]
+                elif test == SHORT_SUFFIX:
+                    ok = v >= 0 and families[v] == STRING_SPACE
+                    ok = ok and tail[v] >= tests[c, TEST_LOW] and tail[v] <= tests[c, TEST_HIGH]
+                elif test == SUBSTRING_TEST:
+                    ok = v >= 0 and families[v] == STRING_SPACE
+                    ok = ok and _occurs(
+                        needles,
+                        tests[c, TEST_LOW],
+                        tests[c, TEST_HIGH],
+                        arena,
+                        value_bits[v],
+                        np.int64(value_length[v]),
+                    )
+                else:
+                    ok = _holds(
+                        c,
+                        v,
+                        value_state,
+                        value_bits,
+                        value_length,
+                        arena,
+                        key,
+                        low,
+                        kind,
+                        cut_offsets,
+                        cut_high,
+                        cut_low,
+                        pattern_offsets,
+                        pattern,
+                        literal_offsets,
+                        literals,
+                        literal_key,
+                        pattern_kind,
+                        needle_offsets,
+                        needles,
+                        program_offsets,
+                        symbols,
+                        text,
+                    )
+                if not ok:
+                    break
+            if not ok or (len(died) > 0 and died[f] <= version):
+                continue
+            number = ids[f]
+            if not distinct:
+                if stamp[number] == epoch:
+                    continue
+                stamp[number] = epoch
+            out[n] = f if as_filters else number
+            n += 1
+
+        for e in range(entries_first, entries_last):
+            name = np.int64(value_attribute[entries[e]])
+            if name < len(flags):
+                at[name] = 0
+        offsets[event + 1] = n
+    return len(event_start), n, epoch, 0, touched
+
+
+@kernel
+def match_delta(
+    batch: Batch,
+    raw: Raw,
+    paths: Paths,
+    always: Array,
+    older: Run,
+    newer: Run,
+    distinct: bool,
+    as_filters: bool,
+    died: Array,
+    version: int,
+    at: Array,
+    candidates: Array,
+    seen: Array,
+    stamp: Array,
+    epoch: int,
+    visits: Array,
+) -> tuple[Array, Array, int, int]:
+    """Offsets and ids (or, with `as_filters`, filters) that match each of the events, the last epoch, and a
+    number that means nothing.
+
+    The arrays of `raw` may be longer than what the runs and `always` speak of: what came later is none of
+    this reader's business.
+    """
+    event_start, event_count, entries, value_attribute, value_state, value_bits, value_length, arena = batch
+    (
+        ids,
+        filter_offsets,
+        tests,
+        kind,
+        cut_offsets,
+        cut_high,
+        cut_low,
+        pattern_offsets,
+        pattern,
+        literal_offsets,
+        literals,
+        literal_key,
+        pattern_kind,
+        needle_offsets,
+        needles,
+        program_offsets,
+        symbols,
+    ) = raw
+    levels, flags = paths
+    a_occupied, a_starts, a_node, a_place, a_filter = older
+    b_occupied, b_starts, b_node, b_place, b_filter = newer
+    values = len(value_state)
+    key = np.empty(values, np.int64)
+    low = np.empty(values, np.int64)
+    exact = np.empty(values, np.int64)
+    families = np.empty(values, np.int8)
+    tail = np.empty(values, np.int64)
+    _value_keys(
+        value_attribute, value_state, value_bits, value_length, arena, flags, key, low, exact, families, tail
+    )
+    longest = 0
+    if len(symbols) > 0:
+        for v in range(values):
+            longest = max(longest, value_length[v])
+    text = np.empty(longest, np.int32)
+    events = len(event_start)
+    offsets = np.zeros(events + 1, np.int64)
+    out = np.empty(1024 + 4 * events, np.int32)
+    event = 0
+    n = 0
+    touched = np.int64(0)
+    while event < events:
+        event, n, epoch, room, more = _match_events(
+            event,
+            n,
+            event_start,
+            event_count,
+            entries,
+            value_attribute,
+            value_state,
+            value_bits,
+            value_length,
+            arena,
+            key,
+            low,
+            exact,
+            families,
+            tail,
+            ids,
+            filter_offsets,
+            tests,
+            kind,
+            cut_offsets,
+            cut_high,
+            cut_low,
+            pattern_offsets,
+            pattern,
+            literal_offsets,
+            literals,
+            literal_key,
+            pattern_kind,
+            needle_offsets,
+            needles,
+            program_offsets,
+            symbols,
+            levels,
+            flags,
+            always,
+            a_occupied,
+            a_starts,
+            a_node,
+            a_place,
+            a_filter,
+            b_occupied,
+            b_starts,
+            b_node,
+            b_place,
+            b_filter,
+            distinct,
+            as_filters,
+            died,
+            version,
+            at,
+            candidates,
+            seen,
+            stamp,
+            text,
+            epoch,
+            visits,
+            offsets,
+            out,
+        )
+        touched += more
+        if room > 0:
+            expected = n // max(1, event) * (events - event) * 5 // 4
+            grown = np.empty(max(2 * room, n + expected), np.int32)
+            grown[:n] = out[:n]
+            out = grown
+    return offsets, out[:n], epoch, touched
+
+
+@kernel
+def sample_keys(batch: Batch, keys: Array) -> None:
+    """The key of each value of a sample; see `_value_keys`."""
+    _, _, _, value_attribute, value_state, value_bits, value_length, arena = batch
+    most = 0
+    for v in range(len(value_attribute)):
+        most = max(most, value_attribute[v])
+    flags = np.ones(most + 1, np.int32)
+    low = np.empty(len(keys), np.int64)
+    exact = np.empty(len(keys), np.int64)
+    families = np.empty(len(keys), np.int8)
+    tail = np.empty(len(keys), np.int64)
+    _value_keys(
+        value_attribute, value_state, value_bits, value_length, arena, flags, keys, low, exact, families, tail
+    )

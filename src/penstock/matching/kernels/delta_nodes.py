@@ -1,0 +1,539 @@
+"""Kernels that give filters which came lately a node, by which events find them.
+
+The values of an attribute, and of a family, are ordered by keys of 64 bits: numbers by their bits, strings
+by their first eight bytes. A grid of some level cuts all keys into stretches of 2**level; a range stands at
+the one or two stretches, of the lowest level where two are enough, that it lies in. Single values stand in a
+grid of their own, under a hash. Suffixes are prefixes of what is read backwards, and other patterns stand
+under one to three bytes that their longest stretch ends with. An event visits in each grid that is used the
+one stretch that its value lies in.
+
+Of its conditions a filter stands at the one that events are least likely to visit.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.matching.batch import DOUBLE, INTEGER, NAN, STRING, TIME
+from penstock.matching.kernels.jit import inlined, kernel, leaf
+from penstock.matching.kernels.patterns import SUBSTRING, SUFFIX
+from penstock.matching.kernels.search import Array, count_below, count_to, hash_bytes
+
+_ABSENT, _BOOL, _NUMBER, _TIME, _STRING, _NAN, _EXISTS, _PATTERN_ONLY, _NEVER = range(9)
+
+STRING_SPACE = 3
+SUFFIX_SPACE = 4
+GRAM_SPACE = 5
+PRESENT_SPACE = 6
+"""What keys are about: the families from 0 to 3, strings read backwards, bytes of strings, presence."""
+
+EXACT = 64
+"""The level of single values."""
+
+PRESENT_FLAG = 1 << 12
+"""Flags of an attribute: whether it is named at all (`USED_FLAG`), is looked for by presence, by grams of one
+to three bytes (from 1 << GRAM_SPACE + 1 on), and by single values (from 1 on, by family)."""
+
+USED_FLAG = 1 << 13
+
+POINTS_MAX = 16
+"""A list of so many values stands at each of them; a longer one as the range that it spans."""
+
+TEST_WHAT, TEST_LOW, TEST_HIGH = range(3)
+"""A test, for each condition: what it is about (an attribute, and above TEST_SHIFT one of these below), and
+the keys that it holds for, from the least to the greatest."""
+
+TEST_SHIFT = 32
+ATTRIBUTE_MASK = (1 << TEST_SHIFT) - 1
+RANGE_TESTS = 3
+SHORT_TEXT = 4
+SHORT_SUFFIX = 5
+SUBSTRING_TEST = 6
+SLOW = 7
+"""Up to RANGE_TESTS: a range of keys, of the family of that number. A short text: its key, and its length in
+the place of the greatest key. A short suffix: a range of keys of what is read backwards. A substring: where
+it starts, and its length. Everything else is tested slowly."""
+
+_SIGN_BIT = np.uint64(1 << 63)
+_S8 = np.uint64(8)
+_K1 = np.uint64(0x9E3779B97F4A7C15)
+_K2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_K3 = np.uint64(0x165667B19E3779F9)
+_GREATEST = np.int64(2**63 - 1)
+_LEAST_EXACT = -(2.0**53)
+_MOST_EXACT = 2.0**53
+
+_WIDE = 60
+"""Stretches of this level are so few that those of the highest do as well."""
+
+_GUESS_POINT = 0.01
+_GUESS_RANGE = 0.3
+_GUESS_SUFFIX = 0.02
+_GUESS_GRAM = 0.05
+_GUESS_PRESENT = 0.1
+_SURE = 8.0
+"""Chances where nothing is known, and how many events of a sample weigh as much."""
+
+
+class Forecast(NamedTuple):
+    """What a sample of events says: for each attribute how many have it, and for each of its families the
+    keys, sorted (from `offsets[4 * attribute + family]` on)."""
+
+    events: float
+    present: Array
+    offsets: Array
+    keys: Array
+
+
+@inlined
+def family_of(state: int) -> int:
+    """The family of a value, from 0; NaN has none."""
+    if state == STRING:
+        family = STRING_SPACE
+    elif state == INTEGER or state == DOUBLE:
+        family = 1
+    elif state == TIME:
+        family = 2
+    elif state == NAN:
+        family = -1
+    else:
+        family = 0
+    return family
+
+
+@inlined
+def grid_of(attribute: int, space: int, level: int) -> int:
+    """The number of a grid."""
+    return (np.int64(attribute) << 10) | (space << 7) | level
+
+
+@inlined
+def node_hash(node: int, place: int) -> Any:
+    """A hash of a node: some bits say in which bucket it stands, others whether to look there at all."""
+    h = (np.uint64(node) * _K1) ^ (np.uint64(place) * _K2)
+    h ^= h >> np.uint64(32)
+    return h * _K3
+
+
+@inlined
+def bucket_of(h: Any, buckets: int) -> int:
+    """The bucket, of a power of two, that a node of some hash is looked for in."""
+    return np.int64((h >> np.uint64(32)) & np.uint64(buckets - 1))
+
+
+@inlined
+def lowest_bit(mask: int) -> int:
+    """The number of the lowest bit that is set: the exponent of that bit as a double."""
+    return (np.float64(mask & (~mask + np.uint64(1))).view(np.int64) >> 52) - 1023
+
+
+@inlined
+def text_key(data: Array, start: int, length: int) -> int:
+    """The first eight bytes of a string as a key; shorter strings are filled up with zeros."""
+    word = np.uint64(0)
+    if length >= 8:
+        for i in range(8):
+            word = (word << _S8) | np.uint64(data[start + i])
+    else:
+        for i in range(length):
+            word = (word << _S8) | np.uint64(data[start + i])
+        word <<= _S8 * np.uint64(8 - length) if length > 0 else np.uint64(0)
+    return np.int64(word ^ _SIGN_BIT)
+
+
+@inlined
+def text_tail_key(data: Array, start: int, length: int) -> int:
+    """The last eight bytes of a string, the last of all first."""
+    word = np.uint64(0)
+    end = start + length - 1
+    count = min(length, 8)
+    for i in range(count):
+        word = (word << _S8) | np.uint64(data[end - i])
+    if count > 0:
+        word <<= _S8 * np.uint64(8 - count)
+    return np.int64(word ^ _SIGN_BIT)
+
+
+@inlined
+def gram_at(data: Array, at: int, size: int) -> int:
+    """Some bytes as one number."""
+    gram = np.int64(data[at])
+    for i in range(1, size):
+        gram = (gram << 8) | np.int64(data[at + i])
+    return gram
+
+
+@kernel
+def literal_keys(literals: Array, offsets: Array, first: int, last: int, keys: Array) -> None:
+    """The keys of some literals."""
+    for i in range(first, last):
+        keys[i] = text_key(literals, offsets[i], offsets[i + 1] - offsets[i])
+
+
+@inlined
+def _seen(offsets: Array, keys: Array, attribute: int, space: int, low: int, high: int) -> float:
+    """How many values of the sample have a key from `low` to `high`."""
+    at = 4 * attribute + space
+    count = 0
+    if at + 1 < len(offsets):
+        first = offsets[at]
+        last = offsets[at + 1]
+        if first < last:
+            count = count_to(keys, first, last, high) - count_below(keys, first, last, low)
+    return np.float64(count)
+
+
+@inlined
+def _presence(events: float, present: Array, attribute: int) -> float:
+    if attribute < len(present):
+        share = (present[attribute] + _SURE * _GUESS_PRESENT) / (events + _SURE)
+    else:
+        share = _GUESS_PRESENT
+    return share
+
+
+@leaf
+def _are_points(kind: int, first: int, last: int, cut_high: Array, cut_low: Array) -> bool:
+    """Whether cuts make single values, and few enough."""
+    if (last - first) & 1 or last - first > 2 * POINTS_MAX or first == last:
+        return False
+    for i in range(first, last, 2):
+        high = cut_high[i]
+        if kind == _STRING:
+            single = cut_high[i + 1] == high and cut_low[i] == 0 and cut_low[i + 1] == 1
+        elif kind == _NUMBER:
+            # Beyond what doubles tell apart, integers lie between neighbours.
+            bits = high if high >= 0 else high ^ _GREATEST
+            double = np.int64(bits).view(np.float64)
+            single = (
+                cut_high[i + 1] == high + 1
+                and cut_low[i] == 0
+                and cut_low[i + 1] == 0
+                and double > _LEAST_EXACT
+                and double < _MOST_EXACT
+            )
+        else:
+            single = cut_high[i + 1] == high + 1
+        if not single:
+            return False
+    return True
+
+
+@leaf
+def _is_plain(literal_offsets: Array, literals: Array, literal: int) -> bool:
+    """Whether the key of a literal says all about it: no other string that long has it."""
+    size = literal_offsets[literal + 1] - literal_offsets[literal]
+    return size <= 8 and (size == 0 or literals[literal_offsets[literal + 1] - 1] != 0)
+
+
+@leaf
+def _bounds(
+    kind: int,
+    first: int,
+    last: int,
+    cut_high: Array,
+    cut_low: Array,
+    literal_offsets: Array,
+    literals: Array,
+    literal_key: Array,
+) -> tuple[int, int]:
+    """The least and the greatest key that a value between cuts may have."""
+    low = literal_key[cut_high[first]] if kind == _STRING else cut_high[first]
+    if (last - first) & 1:
+        return low, _GREATEST
+    end = cut_high[last - 1]
+    if kind != _STRING:
+        # What comes before a cut has a lesser key, unless the cut lies between two doubles.
+        return low, end - 1 if cut_low[last - 1] == 0 else end
+    high = literal_key[end]
+    size = literal_offsets[end + 1] - literal_offsets[end]
+    if cut_low[last - 1] == 0 and size > 0 and _is_plain(literal_offsets, literals, end):
+        high -= 1
+    return low, high
+
+
+@leaf
+def _write_test(
+    c: int,
+    name: int,
+    kind: int,
+    first: int,
+    last: int,
+    cut_high: Array,
+    cut_low: Array,
+    literal_offsets: Array,
+    literals: Array,
+    literal_key: Array,
+    tests: Array,
+) -> None:
+    """A quick test for a condition without patterns, if there is one that is exact."""
+    cuts = last - first
+    if kind < _BOOL or kind > _STRING or cuts < 1 or cuts > 2:
+        return
+    begin = cut_high[first]
+    end = cut_high[last - 1]
+    if kind == _STRING:
+        if not _is_plain(literal_offsets, literals, begin) or not _is_plain(literal_offsets, literals, end):
+            return
+        if cuts == 2 and begin == end:
+            tests[c, TEST_WHAT] = (np.int64(SHORT_TEXT) << TEST_SHIFT) | name
+            tests[c, TEST_LOW] = literal_key[begin]
+            tests[c, TEST_HIGH] = literal_offsets[begin + 1] - literal_offsets[begin]
+            return
+        begin = literal_key[begin]
+        end = literal_key[end]
+    if cut_low[first] != 0 or (cuts == 2 and cut_low[last - 1] != 0):
+        return
+    tests[c, TEST_WHAT] = (np.int64(kind - 1) << TEST_SHIFT) | name
+    tests[c, TEST_LOW] = begin
+    tests[c, TEST_HIGH] = end - 1 if cuts == 2 else _GREATEST
+
+
+@leaf
+def _write_pattern_test(
+    c: int,
+    name: int,
+    pattern: int,
+    pattern_kind: Array,
+    needle_offsets: Array,
+    needles: Array,
+    tests: Array,
+) -> None:
+    """A quick test for a condition that asks for one pattern, if there is one that is exact."""
+    first = needle_offsets[pattern]
+    size = needle_offsets[pattern + 1] - first
+    # What is shorter than the suffix is filled up with zeros, which must not be taken for its own.
+    if pattern_kind[pattern] == SUFFIX and size <= 8 and needles[first] != 0:
+        key = text_tail_key(needles, first, size)
+        tests[c, TEST_WHAT] = (np.int64(SHORT_SUFFIX) << TEST_SHIFT) | name
+        tests[c, TEST_LOW] = key
+        tests[c, TEST_HIGH] = key | ((np.int64(1) << (64 - 8 * size)) - 1 if size < 8 else 0)
+    elif pattern_kind[pattern] == SUBSTRING:
+        tests[c, TEST_WHAT] = (np.int64(SUBSTRING_TEST) << TEST_SHIFT) | name
+        tests[c, TEST_LOW] = first
+        tests[c, TEST_HIGH] = size
+
+
+@leaf
+def level_of(space: int, low: int, high: int) -> int:
+    """The lowest level, of those in use, at which two stretches hold all keys from `low` to `high`.
+
+    Each level that is used is looked at for each event, so that strings use few: of 0, 2, 4 and 6 bytes.
+    """
+    level = 0
+    step = 16 if space >= STRING_SPACE else 1
+    # Unsigned: the difference of the farthest keys is more than 63 bits hold.
+    while level < 63 and np.uint64(high >> level) - np.uint64(low >> level) > np.uint64(1):
+        level = min(level + step, 63)
+    return 63 if level >= _WIDE else level
+
+
+@kernel
+def place_raw(
+    first_filter: int,
+    last_filter: int,
+    filter_offsets: Array,
+    attribute: Array,
+    kind: Array,
+    cut_offsets: Array,
+    cut_high: Array,
+    cut_low: Array,
+    pattern_offsets: Array,
+    pattern: Array,
+    literal_offsets: Array,
+    literals: Array,
+    literal_key: Array,
+    pattern_kind: Array,
+    needle_offsets: Array,
+    needles: Array,
+    forecast: Forecast,
+    tests: Array,
+    levels: Array,
+    flags: Array,
+    entry_node: Array,
+    entry_place: Array,
+    entry_filter: Array,
+    n: int,
+    always: Array,
+    m: int,
+) -> tuple[int, int]:
+    """Give filters their nodes: entries from `n` on, and those that have none from `m` on in `always`.
+
+    There is room for POINTS_MAX entries of each filter. Returns how many there are in both.
+    """
+    events, present, sample_offsets, sample_keys = forecast
+    for f in range(first_filter, last_filter):
+        best = 1.0
+        access = -1
+        by_pattern = -1
+        for c in range(filter_offsets[f], filter_offsets[f + 1]):
+            k = kind[c]
+            if k == _NEVER:
+                best = -1.0
+                continue
+            name = np.int64(attribute[c])
+            flags[name] |= USED_FLAG
+            tests[c, TEST_WHAT] = (np.int64(SLOW) << TEST_SHIFT) | name
+            patterns = pattern_offsets[c + 1] - pattern_offsets[c]
+            if patterns == 0:
+                _write_test(
+                    c,
+                    name,
+                    k,
+                    cut_offsets[c],
+                    cut_offsets[c + 1],
+                    cut_high,
+                    cut_low,
+                    literal_offsets,
+                    literals,
+                    literal_key,
+                    tests,
+                )
+            elif patterns == 1 and pattern[pattern_offsets[c]] >= 0:
+                # Of all strings, which is what one cut, the empty string, stands for.
+                cut = cut_offsets[c]
+                whole = k == _PATTERN_ONLY
+                if k == _STRING and cut_offsets[c + 1] == cut + 1 and cut_low[cut] == 0:
+                    whole = literal_offsets[cut_high[cut] + 1] == literal_offsets[cut_high[cut]]
+                if whole:
+                    _write_pattern_test(
+                        c, name, pattern[pattern_offsets[c]], pattern_kind, needle_offsets, needles, tests
+                    )
+            if k == _ABSENT:
+                continue
+            share = _presence(events, present, name)
+            for p in range(pattern_offsets[c], pattern_offsets[c + 1]):
+                if pattern[p] < 0:
+                    continue
+                size = needle_offsets[pattern[p] + 1] - needle_offsets[pattern[p]]
+                guess = _GUESS_SUFFIX if pattern_kind[pattern[p]] == SUFFIX else _GUESS_GRAM
+                guess *= 1.0 if size >= 3 else 3.0 if size == 2 else 10.0 if size == 1 else 100.0
+                if share * guess < best:
+                    best = share * guess
+                    access = c
+                    by_pattern = p
+            chance = share
+            if k >= _BOOL and k <= _STRING:
+                begin = cut_offsets[c]
+                end = cut_offsets[c + 1]
+                total = 0.0
+                if _are_points(k, begin, end, cut_high, cut_low):
+                    for i in range(begin, end, 2):
+                        key = literal_key[cut_high[i]] if k == _STRING else cut_high[i]
+                        total += _seen(sample_offsets, sample_keys, name, k - 1, key, key)
+                        total += _SURE * share * _GUESS_POINT
+                else:
+                    low, high = _bounds(
+                        k, begin, end, cut_high, cut_low, literal_offsets, literals, literal_key
+                    )
+                    level = level_of(k - 1, low, high)
+                    mask = (np.int64(1) << level) - 1
+                    total = _seen(sample_offsets, sample_keys, name, k - 1, low & ~mask, high | mask)
+                    total += _SURE * share * _GUESS_RANGE
+                chance = total / (events + _SURE)
+            if chance < best:
+                best = chance
+                access = c
+                by_pattern = -1
+        if best < 0.0:
+            continue
+        if access < 0:
+            always[m] = f
+            m += 1
+            continue
+        c = access
+        k = kind[c]
+        name = np.int64(attribute[c])
+        start = n
+        if by_pattern >= 0:
+            number = pattern[by_pattern]
+            begin = needle_offsets[number]
+            size = needle_offsets[number + 1] - begin
+            if size == 0:
+                flags[name] |= PRESENT_FLAG
+                entry_place[n] = grid_of(name, PRESENT_SPACE, 0)
+                entry_node[n] = 0
+            elif pattern_kind[number] == SUFFIX:
+                level = (64 - 8 * min(size, 8) + 15) & ~15
+                level = min(level, 63)
+                levels[name, SUFFIX_SPACE] |= np.uint64(1) << np.uint64(level)
+                entry_place[n] = grid_of(name, SUFFIX_SPACE, level)
+                entry_node[n] = text_tail_key(needles, begin, size) >> level
+            else:
+                grams = min(size, 3)
+                flags[name] |= 1 << (GRAM_SPACE + grams)
+                entry_place[n] = grid_of(name, GRAM_SPACE, grams)
+                # The end: what differs least is written first.
+                entry_node[n] = gram_at(needles, begin + size - grams, grams)
+            n += 1
+        elif k < _BOOL or k > _STRING:
+            flags[name] |= PRESENT_FLAG
+            entry_place[n] = grid_of(name, PRESENT_SPACE, 0)
+            entry_node[n] = 0
+            n += 1
+        else:
+            begin = cut_offsets[c]
+            end = cut_offsets[c + 1]
+            space = np.int64(k) - 1
+            if _are_points(k, begin, end, cut_high, cut_low):
+                flags[name] |= 1 << space
+                for i in range(begin, end, 2):
+                    if k == _STRING:
+                        at = literal_offsets[cut_high[i]]
+                        size = literal_offsets[cut_high[i] + 1] - at
+                        entry_node[n] = np.int64(hash_bytes(literals, at, size))
+                    else:
+                        entry_node[n] = cut_high[i]
+                    entry_place[n] = grid_of(name, space, EXACT)
+                    # Two strings may have the same hash.
+                    fresh = True
+                    for j in range(start, n):
+                        fresh &= entry_node[j] != entry_node[n]
+                    n += fresh
+            else:
+                low, high = _bounds(k, begin, end, cut_high, cut_low, literal_offsets, literals, literal_key)
+                level = level_of(k - 1, low, high)
+                levels[name, space] |= np.uint64(1) << np.uint64(level)
+                entry_place[n] = grid_of(name, space, level)
+                entry_node[n] = low >> level
+                n += 1
+                if high >> level != low >> level:
+                    entry_place[n] = entry_place[n - 1]
+                    entry_node[n] = high >> level
+                    n += 1
+        for j in range(start, n):
+            entry_filter[j] = f
+    return n, m
+
+
+@kernel
+def make_run(
+    first: int, last: int, entry_node: Array, entry_place: Array, entry_filter: Array
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Some entries by bucket; see `Run`."""
+    count = last - first
+    buckets = 64
+    while buckets < 2 * count:
+        buckets *= 2
+    starts = np.zeros(buckets + 1, np.int32)
+    bucket = np.empty(count, np.int32)
+    occupied = np.zeros(buckets >> 3, np.uint64)
+    for i in range(count):
+        h = node_hash(entry_node[first + i], entry_place[first + i])
+        bucket[i] = bucket_of(h, buckets)
+        starts[bucket[i] + 1] += 1
+        bit = h >> np.uint64(24)
+        occupied[np.int64(bit >> np.uint64(6)) & (len(occupied) - 1)] |= np.uint64(1) << (bit & np.uint64(63))
+    for b in range(buckets):
+        starts[b + 1] += starts[b]
+    node = np.empty(count, np.int64)
+    place = np.empty(count, np.int64)
+    which = np.empty(count, np.int32)
+    at = starts[:-1].copy()
+    for i in range(count):
+        to = at[bucket[i]]
+        at[bucket[i]] += 1
+        node[to] = entry_node[first + i]
+        place[to] = entry_place[first + i]
+        which[to] = entry_filter[first + i]
+    return occupied, starts, node, place, which

@@ -1,0 +1,483 @@
+"""The store: the filters of a matcher, how they change, and how they are compiled behind its back.
+
+Filters are kept in parts. Most are compiled tables (`parts`): a large one, and smaller ones for what came
+later. What comes now stands in a delta, which takes filters at once but is slower to match with, and is
+compiled in the background when it has grown or when nothing more comes. A removed filter is marked with the
+version at which it was, and left behind at the next merge of its part. A reader takes a snapshot: the parts
+and the version of that time.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import LimitError, PenstockError, UnknownSubscriptionError
+from penstock.filters.filter import Filter
+from penstock.matching.batch import Batch
+from penstock.matching.columns import Columns, ColumnsBuilder, concatenate
+from penstock.matching.compile import TABLE_ATTRIBUTES_MAX, compile_table
+from penstock.matching.deaths import ALIVE
+from penstock.matching.delta import Delta, View, forecast_of
+from penstock.matching.ids import IdTable
+from penstock.matching.kernels.delta_nodes import Forecast
+from penstock.matching.parts import Part
+from penstock.matching.sampling import Sample
+from penstock.matching.table import Table
+from penstock.model.names import Id
+
+_NOWHERE: Final = -1
+_SEVERAL: Final = -2
+_BUFFERED: Final = -3
+"""Homes of an id that has no filter, more than one, or (this and below) one in the buffer."""
+
+_BUFFER: Final = 64
+"""So many filters are worth the trouble of being put into the delta at once."""
+
+_SEAL: Final = 4_096
+"""So many filters that come at once are compiled at once; also the first ones, if no match asks for them."""
+
+_DELTA: Final = 131_072
+"""A delta of so many filters is compiled."""
+
+_TINY: Final = 2_048
+"""Tables of so few filters are not worth a sample of events."""
+
+_SMALL: Final = 32_768
+_SMALL_PARTS: Final = 1
+"""More tables than this that are small are merged into one."""
+
+_SHARE: Final = 4
+"""The large table is merged with the others when they, or its dead, are a share of one in this many."""
+
+LEARN_AT: Final = 1_000
+"""After so many events, tables that were compiled without having seen any are compiled again."""
+
+_IDLE: Final = 2
+"""A delta is compiled when so many events for each of its filters came since the last of them."""
+
+
+class Snapshot(NamedTuple):
+    """What a match works on."""
+
+    parts: tuple[Part | View, ...]
+    version: int
+    ids: IdTable
+    shared: bool
+    """Whether an id may have filters in more than one part."""
+
+
+class Store:
+    """See the module. Methods may be called by several threads at once; `lock` is theirs."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.names: dict[str, int] = {}
+        """The attributes that filters name, and their numbers."""
+        self.ids = IdTable()
+        self.sample = Sample()
+        self.live_ids = 0
+        """How many ids have filters."""
+        self.learnt = False
+        """Whether the large table was compiled with a sample of events."""
+        self.home: NDArray[np.int32] = np.full(64, _NOWHERE, np.int32)
+        """For each id its only filter's position, in whichever part has it there, or a constant above."""
+        self._buffer = ColumnsBuilder(self.names)
+        self._parts: tuple[Part | Delta, ...] = ()
+        self._delta: Delta | None = None
+        """The delta that filters are added to: the last part, if there is one."""
+        self._forecast: tuple[int, Forecast] | None = None
+        self._version = 0
+        self._shared = False
+        self._mergers: dict[str, threading.Thread] = {}
+        self._failure: BaseException | None = None
+
+    # Adding
+
+    def add(self, given: ColumnsBuilder, keys: Sequence[Id]) -> None:
+        """Add filters, whose ids are places in `keys`, and whose attributes are numbered by themselves."""
+        with self.lock:
+            self._check_names(given.names)
+            numbers = self.ids.intern(keys)
+            if len(given) >= _BUFFER:
+                self._flush()
+                columns = given.build()
+                renamed = np.array([self._number_of(name) for name in given.names] or [0], np.int32)
+                self._take_in(
+                    columns._replace(
+                        ids=numbers[columns.ids],
+                        names=list(self.names),
+                        attribute=renamed[columns.attribute],
+                    ),
+                    new=True,
+                )
+            else:
+                self._buffer_all(given, numbers)
+        self.tidy()
+
+    def add_columns(self, columns: Columns, numbers: NDArray[np.int32]) -> None:
+        """Add filters whose ids have these numbers, and whose attributes are numbered as the store's, new
+        ones at the end."""
+        with self.lock:
+            self._check_names(columns.names)
+            self._flush()
+            for name in columns.names[len(self.names) :]:
+                self._number_of(name)
+            if columns.filters:
+                self._take_in(columns._replace(ids=numbers), new=True)
+        self.tidy()
+
+    def _check_names(self, names: Iterable[str]) -> None:
+        """Refuse more attributes than one table, which all filters may end up in, can have."""
+        more = sum(name not in self.names for name in names)
+        if len(self.names) + more > TABLE_ATTRIBUTES_MAX:
+            raise LimitError(
+                f"filters name {len(self.names) + more:,} attributes",
+                "TABLE_ATTRIBUTES_MAX",
+                TABLE_ATTRIBUTES_MAX,
+            )
+
+    def _number_of(self, name: str) -> int:
+        return self.names.setdefault(name, len(self.names))
+
+    def _buffer_all(self, given: ColumnsBuilder, numbers: NDArray[np.int32]) -> None:
+        self._have_homes()
+        home = self.home
+        owners = numbers[given.ids].tolist()
+        for at, number in enumerate(owners, len(self._buffer.ids)):
+            if home[number] == _NOWHERE:
+                self.live_ids += 1
+                home[number] = _BUFFERED - at
+            else:
+                home[number] = _SEVERAL
+                self._shared = True
+        self._buffer.extend(given, owners)
+        # The first filters are compiled at once; later ones go into the delta.
+        if len(self._buffer.ids) >= (_BUFFER if self._parts else _SEAL):
+            self._flush()
+
+    def _flush(self) -> None:
+        """Make parts of what is in the buffer."""
+        if not self._buffer.ids:
+            return
+        if len(self._buffer):
+            self._take_in(self._buffer.build())
+        # Only now: what cannot be compiled stays where it is.
+        self._buffer = ColumnsBuilder(self.names)
+
+    def _take_in(self, columns: Columns, *, new: bool = False) -> None:
+        """Put filters into a table of their own or into the delta; `new`: they did not pass the buffer."""
+        if not self._parts or columns.filters >= _SEAL:
+            sample = self.sample.batch(self.names) if columns.filters > _TINY else None
+            table, _ = compile_table(columns, sample)
+            if new:
+                self._register(columns.ids)
+            if not self._parts:
+                self.learnt = sample is not None
+            self._put_table(Part(table))
+            return
+        if self._delta is None:
+            self._delta = Delta(self._expected())
+            self._parts = (*self._parts, self._delta)
+        delta = self._delta
+        first = delta.insert(columns)
+        if new:
+            self._register(columns.ids)
+        single = self.home[columns.ids] != _SEVERAL
+        positions = np.arange(first, first + columns.filters, dtype=np.int32)
+        self.home[columns.ids[single]] = positions[single]
+        if not single.all():
+            delta.distinct = False
+        if delta.size >= _DELTA:
+            self._delta = None
+
+    def _put_table(self, part: Part) -> None:
+        """Put a new table after the others, but before the delta."""
+        self._settle(part, np.ones(part.size, np.bool_))
+        end = len(self._parts) - (self._delta is not None)
+        self._parts = (*self._parts[:end], part, *self._parts[end:])
+
+    def _expected(self) -> Forecast:
+        """What events may look like; looked at again when there are twice as many."""
+        if self._forecast is None or self.sample.events >= 2 * self._forecast[0]:
+            self._forecast = max(1, self.sample.events), forecast_of(self.sample.batch(self.names))
+        return self._forecast[1]
+
+    def _have_homes(self) -> None:
+        if self.ids.count > len(self.home):
+            grown = np.full(self.ids.count + self.ids.count // 4 + 64, _NOWHERE, np.int32)
+            grown[: len(self.home)] = self.home
+            self.home = grown
+
+    def _register(self, ids: NDArray[np.int32]) -> None:
+        """Note that filters come under ids, which did not pass through the buffer."""
+        self._have_homes()
+        if len(ids) * 16 < self.ids.count:
+            known, counts = np.unique(ids, return_counts=True)
+        else:
+            counts = np.bincount(ids)
+            known = np.flatnonzero(counts).astype(np.int32)
+            counts = counts[known]
+        fresh = self.home[known] == _NOWHERE
+        self.live_ids += int(fresh.sum())
+        self._shared |= not fresh.all()
+        # Until they are settled, "in the buffer" stands for the new home of an only filter.
+        self.home[known] = np.where(fresh & (counts == 1), _BUFFERED, _SEVERAL)
+
+    def _settle(self, part: Part, alive: NDArray[np.bool_]) -> None:
+        """Give ids whose only filter is in the part their home there."""
+        positions = np.flatnonzero(alive)
+        owners = part.ids[positions]
+        single = self.home[owners] != _SEVERAL
+        self.home[owners[single]] = positions[single]
+
+    # Removing
+
+    def remove(self, keys: Sequence[Id]) -> None:
+        """Remove all that each of the ids has: all of them, or, when one is not known, none."""
+        with self.lock:
+            self._have_homes()
+            numbers = self.ids.find(keys)
+            homes = self.home[numbers]
+            homes[numbers < 0] = _NOWHERE
+            unknown = np.flatnonzero(homes == _NOWHERE)
+            if len(unknown):
+                raise UnknownSubscriptionError(f"nothing is subscribed under {keys[int(unknown[0])]!r:.80}")
+            if len(np.unique(numbers)) < len(numbers):
+                raise PenstockError("an id is to be removed twice")
+            version = self._version + 1
+            self._remove_numbers(numbers, homes, version)
+            self._version = version
+            self._drop_dead()
+        self.tidy()
+
+    def _remove_numbers(self, numbers: NDArray[np.int32], homes: NDArray[np.int32], version: int) -> None:
+        """Remove all that ids have; all of them have something."""
+        several = numbers[homes == _SEVERAL]
+        if len(several):
+            # Their filters may be anywhere, also in the buffer.
+            self._flush()
+            homes = self.home[numbers]
+        self._buffer.removed.update((_BUFFERED - homes[homes <= _BUFFERED]).tolist())
+        single = homes >= 0
+        at, owners = homes[single], numbers[single]
+        for part in self._parts:
+            here = at < part.size
+            here[here] = part.ids[at[here]] == owners[here]
+            here[here] = part.are_alive(at[here])
+            found = [at[here].astype(np.int64), *(part.positions_of(number) for number in several.tolist())]
+            positions = np.concatenate(found)
+            if len(positions):
+                part.kill(positions, version)
+        self.home[numbers] = _NOWHERE
+        self.live_ids -= len(numbers)
+
+    def remove_filters(self, key: Id, filters: Sequence[Filter]) -> None:
+        """Remove one of each of the filters of an id, which all must be there."""
+        with self.lock:
+            number = int(self.ids.find([key])[0])
+            self._flush()
+            held: list[tuple[Part | Delta, int, Filter]] = []
+            for part in self._parts if number >= 0 else ():
+                positions = part.positions_of(number)
+                if len(positions):
+                    found = part.filters_at(positions, self.names)
+                    held += [(part, p, f) for p, f in zip(positions.tolist(), found, strict=True)]
+            chosen: list[tuple[Part | Delta, int]] = []
+            for f in filters:
+                at = next((i for i, (_, _, known) in enumerate(held) if known == f), None)
+                if at is None:
+                    raise UnknownSubscriptionError(f"that filter is not subscribed under {key!r:.80}")
+                part, position, _ = held.pop(at)
+                chosen.append((part, position))
+            self._version += 1
+            for part, position in chosen:
+                part.kill(np.array([position]), self._version)
+            if not held:
+                self.home[number] = _NOWHERE
+                self.live_ids -= 1
+            self._drop_dead()
+        self.tidy()
+
+    def _drop_dead(self) -> None:
+        """Forget parts of which nothing is alive; the delta only when it is worth a new one."""
+        if self._delta is not None and not self._delta.live and self._delta.size >= _TINY:
+            self._delta = None
+        self._parts = tuple(part for part in self._parts if part.live or part is self._delta)
+
+    # Looking
+
+    def filters(self, key: Id) -> list[Filter]:
+        """The filters that an id has."""
+        with self.lock:
+            number = int(self.ids.find([key])[0])
+            self._flush()
+            found: list[Filter] = []
+            for part in self._parts if number >= 0 else ():
+                positions = part.positions_of(number)
+                if len(positions):
+                    found += part.filters_at(positions, self.names)
+            return found
+
+    def keys(self) -> list[Id]:
+        """All ids that have filters."""
+        with self.lock:
+            numbers = np.flatnonzero(self.home[: self.ids.count] != _NOWHERE)
+            return [self.ids.get(number) for number in numbers.tolist()]
+
+    def has(self, key: Id) -> bool:
+        """Whether an id has filters."""
+        with self.lock:
+            self._have_homes()
+            number = int(self.ids.find([key])[0])
+            return number >= 0 and bool(self.home[number] != _NOWHERE)
+
+    def snapshot(self) -> Snapshot:
+        """All filters as they are now."""
+        with self.lock:
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise PenstockError("merging in the background failed") from failure
+            self._flush()
+            parts = tuple(part.view() for part in self._parts)
+            return Snapshot(parts, self._version, self.ids, self._shared and len(parts) > 1)
+
+    # Merging
+
+    def tidy(self) -> None:
+        """Start what has to be merged in the background."""
+        with self.lock:
+            delta = self._delta
+            if delta is not None and (delta.long_strings or delta.idle > _IDLE * delta.size + _TINY):
+                self._delta = None
+            for kind in ("young", "all"):
+                if kind not in self._mergers and self._to_merge(kind):
+                    # Not a daemon: one that is stopped in a kernel takes the interpreter down with it.
+                    thread = threading.Thread(
+                        target=self._merge_on, args=(kind,), name=f"penstock-merge-{kind}"
+                    )
+                    try:
+                        thread.start()
+                    except RuntimeError:
+                        return  # no thread can be had now; the next change tries again
+                    self._mergers[kind] = thread
+
+    def _to_merge(self, kind: str) -> tuple[Part | Delta, ...]:
+        """The parts that should be merged now: neighbours."""
+        closed = self._parts if self._delta is None else self._parts[:-1]
+        if not closed:
+            return ()
+        young = len(closed)
+        while young > 0 and (closed[young - 1].live <= _SMALL or isinstance(closed[young - 1], Delta)):
+            young -= 1
+        if kind == "young":
+            small = closed[young:]
+            due = any(isinstance(part, Delta) for part in small)
+            return small if due or len(small) > _SMALL_PARTS + ("all" in self._mergers) else ()
+        large = closed[0]
+        rest = sum(part.size for part in closed[1:young])
+        due = rest * _SHARE > large.live or large.dead * _SHARE > large.size
+        relearn = not self.learnt and self.sample.events >= LEARN_AT and large.size > _TINY
+        if isinstance(large, Delta) or not (due or relearn):
+            return ()
+        return closed[: max(1, young)]
+
+    def _merge_on(self, kind: str) -> None:
+        """Merge until nothing is left to do; a thread's whole life."""
+        try:
+            while True:
+                with self.lock:
+                    parts = self._to_merge(kind)
+                    if not parts or not threading.main_thread().is_alive():
+                        del self._mergers[kind]
+                        return
+                    version, names = self._version, dict(self.names)
+                    sample = self.sample.batch(self.names)
+                self._merge(parts, version, names, sample)
+        except BaseException as error:
+            with self.lock:
+                self._failure = error
+                self._mergers.pop(kind, None)
+
+    def _merge(
+        self, parts: tuple[Part | Delta, ...], version: int, names: dict[str, int], sample: Batch | None
+    ) -> None:
+        """Compile several parts into one table, and put it into their place."""
+        alive = [part.alive(version) for part in parts]
+        columns = concatenate(
+            [part.columns(kept, names) for part, kept in zip(parts, alive, strict=True)], list(names)
+        )
+        merged: tuple[Part, ...] = ()
+        if columns.filters:
+            table, order = compile_table(columns, sample if columns.filters > _TINY else None)
+            merged = (Part(table),)
+        with self.lock:
+            at = next((i for i, part in enumerate(self._parts) if part is parts[0]), None)
+            if at is None or self._parts[at : at + len(parts)] != parts:
+                return  # another merge, or a removal, was quicker: try again
+            for made in merged:
+                died = np.concatenate([part.deaths()[kept] for part, kept in zip(parts, alive, strict=True)])[
+                    order
+                ]
+                dead = np.flatnonzero(died != ALIVE)
+                if len(dead):
+                    made.died, made.dead = died, len(dead)
+                self._settle(made, died == ALIVE)
+            self._parts = (*self._parts[:at], *merged, *self._parts[at + len(parts) :])
+            if at == 0:
+                self.learnt = sample is not None
+            if len(self._parts) <= 1 and not self._buffer.ids:
+                self._shared = False
+                self._forget_ids()
+
+    def _forget_ids(self) -> None:
+        """Number the ids anew when most of them have gone, while there is one table and nothing else."""
+        if self.ids.count < 1_024 or self.live_ids * 2 > self.ids.count or self._buffer.ids:
+            return
+        tables = [part for part in self._parts if isinstance(part, Part)]
+        if len(tables) < len(self._parts):
+            return
+        live = np.flatnonzero(self.home != _NOWHERE)
+        ids = IdTable()
+        ids.intern([self.ids.get(number) for number in live.tolist()])
+        new_number = np.full(len(self.home), -1, np.int32)
+        new_number[live] = np.arange(len(live), dtype=np.int32)
+        parts = []
+        for part in tables:
+            renumbered = new_number[part.ids]
+            # The dead may belong to ids that are gone; no match asks for theirs.
+            renumbered[renumbered < 0] = 0
+            made = Part(part.table.with_ids(renumbered))
+            made.died, made.dead = part.died, part.dead
+            parts.append(made)
+        home = np.full(len(live) + 64, _NOWHERE, np.int32)
+        home[: len(live)] = self.home[live]
+        self.ids, self._parts, self.home = ids, tuple(parts), home
+
+    def compact(self, *, anew: bool = False) -> Table | None:
+        """Make one table of everything, now, without what was removed; `anew`: even if it is one already."""
+        with self.lock:
+            self._flush()
+            self._delta = None
+            parts = self._parts
+            # What is being merged in the background finds its parts gone, and lets it be.
+            if parts and (anew or len(parts) > 1 or parts[0].dead or not isinstance(parts[0], Part)):
+                self._merge(parts, self._version, self.names, self.sample.batch(self.names))
+            self._forget_ids()
+            only = self._parts[0] if self._parts else None
+            return only.table if isinstance(only, Part) else None
+
+    @classmethod
+    def of_table(cls, table: Table | None, ids: IdTable, *, learnt: bool) -> "Store":
+        """The store of filters that were compiled before."""
+        made = cls()
+        made.ids = ids
+        made._have_homes()
+        if table is not None:
+            made.names.update({name: number for number, name in enumerate(table.names)})
+            made._register(table.filters.ids)
+            made._put_table(Part(table))
+            made.learnt = learnt
+        return made
