@@ -4,14 +4,14 @@ Nothing here depends on other filters: points are written so that their order ca
 numbers of literals. `Columns` of several tables can be laid end to end (`concatenate`).
 """
 
-from array import array
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.filters.filter import Filter
+from penstock.filters.valuesets import ValueSet
 from penstock.model.values import Family
 
 _EXACT: Final = 2**53
@@ -23,6 +23,10 @@ NEVER: Final = 8
 """The only condition of a filter that no event can match."""
 
 _BOOL, _NUMBER, _TIME, _STRING = (int(family) for family in Family)
+
+_NO_NAME: Final = ""
+_NEVER_SET: Final = ValueSet(cast("Family", NEVER), ())
+"""What stands for the only condition of a filter that no event can match."""
 
 
 class Columns(NamedTuple):
@@ -87,95 +91,76 @@ class ColumnsBuilder:
 
     def __init__(self, names: dict[str, int]) -> None:
         self.names = names
-        """Numbers of attributes; new names get the next number."""
+        """Numbers of attributes; `build` gives new names the next number."""
         self.ids: list[int] = []
         self.removed: set[int] = set()
         """Filters, by their place, that are not to be built."""
-        # Arrays of the standard library: they grow as lists do, and become NumPy's without a look at items.
-        self._conditions = array("i")
-        self._attribute = array("i")
-        self._kind = array("B")
-        self._cuts = array("i")
-        self._points: dict[int, list[object]] = {_BOOL: [], _NUMBER: [], _TIME: [], _STRING: []}
-        self._required: list[tuple[str, ...]] = []
-        self._forbidden: list[tuple[str, ...]] = []
-        self._patterned: list[int] = []
+        self._conditions: list[int] = []
+        self._attributes: list[str] = []
+        self._sets: list[ValueSet] = []
 
     def add(self, number: int, given: Filter) -> None:
         """Add a filter under the number of an id."""
         self.ids.append(number)
-        if not given.satisfiable:
+        if given.satisfiable:
+            conditions = given.conditions
+            self._conditions.append(len(conditions))
+            self._attributes += conditions
+            self._sets += conditions.values()
+        else:
             self._conditions.append(1)
-            self._attribute.append(0)
-            self._kind.append(NEVER)
-            self._cuts.append(0)
-            return
-        self._conditions.append(len(given.conditions))
-        names, points = self.names, self._points
-        for name, states in given.conditions.items():
-            number_of_name = names.get(name)
-            if number_of_name is None:
-                number_of_name = names[name] = len(names)
-            self._attribute.append(number_of_name)
-            kind = int(states.kind)
-            if states.required or states.forbidden:
-                self._patterned.append(len(self._kind))
-                self._required.append(states.required)
-                self._forbidden.append(states.forbidden)
-            self._kind.append(kind)
-            pool = points.get(kind)
-            if pool is None:
-                self._cuts.append(0)
-            else:
-                self._cuts.append(len(states.cuts))
-                pool.extend(states.cuts)
+            self._attributes.append(_NO_NAME)
+            self._sets.append(_NEVER_SET)
 
     def extend(self, other: "ColumnsBuilder", ids: list[int]) -> None:
         """Add all filters of another builder, none of them removed, under other ids."""
-        renamed = [self.names.setdefault(name, len(self.names)) for name in other.names] or [0]
-        first = len(self._kind)
         self.ids += ids
         self._conditions += other._conditions
-        self._attribute.extend(renamed[number] for number in other._attribute)
-        self._kind += other._kind
-        self._cuts += other._cuts
-        for kind, pool in other._points.items():
-            self._points[kind] += pool
-        self._required += other._required
-        self._forbidden += other._forbidden
-        self._patterned += [first + at for at in other._patterned]
+        self._attributes += other._attributes
+        self._sets += other._sets
 
     def __len__(self) -> int:
         return len(self.ids) - len(self.removed)
 
+    def new_names(self) -> list[str]:
+        """Attributes that have no number yet."""
+        new = set(self._attributes) - self.names.keys() - {_NO_NAME}
+        return [name for name in dict.fromkeys(self._attributes) if name in new] if new else []
+
     def build(self) -> Columns:
         """All filters that were added and not removed."""
-        kind = np.frombuffer(self._kind, np.uint8).copy() if self._kind else np.zeros(0, np.uint8)
-        cuts = np.array(self._cuts, np.int64)
+        for name in self.new_names():
+            self.names[name] = len(self.names)
+        sets, count = self._sets, len(self._sets)
+        attribute = np.array([self.names.get(name, 0) for name in self._attributes], np.int32)
+        kind = np.fromiter([states.kind for states in sets], np.uint8, count)
+        cuts = np.fromiter([len(states.cuts) for states in sets], np.int64, count)
+        # Only families have cuts that say something.
+        cuts[(kind < _BOOL) | (kind > _STRING)] = 0
         of_cut = np.repeat(kind, cuts)
         high = np.empty(len(of_cut), np.int64)
         low = np.zeros(len(of_cut), np.int16)
-        high[of_cut == _BOOL] = np.array(self._points[_BOOL], np.int64)
-        high[of_cut == _TIME] = np.array(self._points[_TIME], np.int64)
-        numbers = of_cut == _NUMBER
-        high[numbers], low[numbers] = number_keys(self._points[_NUMBER])  # type: ignore[arg-type]
-        literals, string_high, string_low = string_cuts(self._points[_STRING])  # type: ignore[arg-type]
-        strings = of_cut == _STRING
-        high[strings], low[strings] = string_high, string_low
+        for family in (_BOOL, _TIME):
+            if (of_cut == family).any():
+                high[of_cut == family] = np.array(self._points(family), np.int64)
+        numbers, strings = of_cut == _NUMBER, of_cut == _STRING
+        high[numbers], low[numbers] = number_keys(self._points(_NUMBER))  # type: ignore[arg-type]
+        literals, high[strings], low[strings] = string_cuts(self._points(_STRING))  # type: ignore[arg-type]
         patterns: dict[str, int] = {}
-        counts = np.zeros(len(kind), np.int64)
+        counts = np.zeros(count, np.int64)
         references: list[int] = []
-        for at, required, forbidden in zip(self._patterned, self._required, self._forbidden, strict=True):
-            counts[at] = len(required) + len(forbidden)
-            references += [patterns.setdefault(p, len(patterns)) for p in required]
-            references += [~patterns.setdefault(p, len(patterns)) for p in forbidden]
+        for at, states in enumerate(sets):
+            if states.required or states.forbidden:
+                counts[at] = len(states.required) + len(states.forbidden)
+                references += [patterns.setdefault(p, len(patterns)) for p in states.required]
+                references += [~patterns.setdefault(p, len(patterns)) for p in states.forbidden]
         made = Columns(
             names=list(self.names),
             literals=literals,
             patterns=list(patterns),
             ids=np.array(self.ids, np.int32),
             offsets=offsets_of(np.array(self._conditions, np.int64)),
-            attribute=np.array(self._attribute, np.int32),
+            attribute=attribute,
             kind=kind,
             cut_offsets=offsets_of(cuts),
             cut_high=high,
@@ -188,6 +173,10 @@ class ColumnsBuilder:
         keep = np.ones(len(self.ids), np.bool_)
         keep[list(self.removed)] = False
         return take(made, np.flatnonzero(keep))
+
+    def _points(self, family: int) -> list[object]:
+        """The cuts of one family, in order."""
+        return [point for states in self._sets if states.kind == family for point in states.cuts]
 
 
 def string_cuts(cuts: Sequence[str]) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int16]]:

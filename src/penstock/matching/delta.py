@@ -21,12 +21,16 @@ from penstock.matching.deaths import Deaths
 from penstock.matching.kernels import patterns as pattern_kernels
 from penstock.matching.kernels.delta import Paths, Raw, Run, match_delta, sample_keys
 from penstock.matching.kernels.delta_nodes import (
+    ENTRY_FILTER,
+    ENTRY_PLACE,
     POINTS_MAX,
     Forecast,
+    attribute_of_grid,
     literal_keys,
     make_run,
     place_raw,
 )
+from penstock.matching.kernels.results import append
 from penstock.matching.parts import Found, Part
 from penstock.matching.reading import filters_of
 from penstock.model.values import Family
@@ -35,9 +39,8 @@ LONG: Final = 256
 """Strings longer than this are matched with compiled tables only: their automaton reads a string once,
 where here each pattern that may match reads it again."""
 
-_NEWER: Final = 4_096
-"""So many entries, or a share of one in eight, are kept apart from the others, to be arranged anew with each
-group of filters that comes."""
+_NEWER: Final = 8_192
+"""So many entries are kept apart from the others, to be arranged anew with every group that comes."""
 
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
 _local = threading.local()
@@ -95,11 +98,10 @@ class Delta(Deaths):
         self._tests = _Growing(np.int64, columns=3)
         self._levels: NDArray[np.uint64] = np.zeros((0, 5), np.uint64)
         self._flags: NDArray[np.int32] = np.zeros(0, np.int32)
-        self._entry_node = _Growing(np.int64)
-        self._entry_place = _Growing(np.int64)
-        self._entry_filter = _Growing(np.int32)
+        self._entries = _Growing(np.int64, columns=6)
         self._always = _Growing(np.int32)
         self._older_end = 0
+        self._dead_entries = 0
         self._older = self._run(0, 0)
         self._newer = self._older
         self.distinct = True
@@ -109,6 +111,11 @@ class Delta(Deaths):
         self.long_strings = False
         """Whether events with strings came that are better matched with a compiled table."""
         self._view: View | None = None
+
+    def is_idle(self, events_each: int, events: int) -> bool:
+        """Whether so many events for each filter, and so many more, came since the last was added; or an
+        event that a compiled table is better for."""
+        return self.long_strings or self.idle > events_each * self.live + events
 
     @property
     def size(self) -> int:
@@ -194,14 +201,14 @@ class Delta(Deaths):
 
     def _place(self, first: int) -> None:
         """Give filters from the first on their nodes."""
-        for entries in (self._entry_node, self._entry_place, self._entry_filter):
-            entries.reserve(POINTS_MAX * (self.size - first))
+        self._entries.reserve(POINTS_MAX * (self.size - first))
         self._always.reserve(self.size - first)
         self._tests.reserve(self._kind.size - self._tests.size)
         self._tests.size = self._kind.size
         end, self._always.size = place_raw(
             first,
             self.size,
+            self._ids.array,
             self._offsets.array,
             self._attribute.array,
             self._kind.array,
@@ -220,24 +227,40 @@ class Delta(Deaths):
             self._tests.array,
             self._levels,
             self._flags,
-            self._entry_node.array,
-            self._entry_place.array,
-            self._entry_filter.array,
-            self._entry_node.size,
+            self._entries.array,
+            self._entries.size,
             self._always.array,
             self._always.size,
         )
-        for entries in (self._entry_node, self._entry_place, self._entry_filter):
-            entries.size = end
-        if end - self._older_end > max(_NEWER, self._older_end // 8):
-            self._older_end = end
-            self._older = self._run(0, end)
-        self._newer = self._run(self._older_end, end)
+        self._entries.size = end
+        if end - self._older_end > _NEWER:
+            self._arrange()
+        else:
+            self._newer = self._run(self._older_end, end)
+
+    def _arrange(self) -> None:
+        """Make one run of all entries, without those of the dead: who still sees them has an older run."""
+        entries = self._entries.view()
+        if self._dead_entries:
+            # A copy: somebody may be looking at the others.
+            entries = entries[self.are_alive(filters_of_entries(entries))]
+            self._entries = _Growing(np.int64, columns=6)
+            self._entries.extend(entries)
+            self._dead_entries = 0
+        self._older_end = self._entries.size
+        self._older = self._run(0, self._older_end)
+        self._newer = self._run(0, 0)
+
+    def kill(self, positions: NDArray[np.int64], version: int) -> None:
+        """Remove filters, which are alive, as of a version."""
+        super().kill(positions, version)
+        self._dead_entries += len(positions)
+        if self._dead_entries > max(_NEWER, self._older_end // 4):
+            self._arrange()
+            self._view = None
 
     def _run(self, first: int, last: int) -> Run:
-        return Run(
-            *make_run(first, last, self._entry_node.array, self._entry_place.array, self._entry_filter.array)
-        )
+        return Run(*make_run(first, last, self._entries.array))
 
     def _raw(self) -> Raw:
         return Raw(
@@ -309,8 +332,9 @@ class Delta(Deaths):
 
     def found_by(self, position: int, f: Filter, names: dict[str, int]) -> Filter:
         """The conditions of a filter by which events find it."""
-        entries = np.flatnonzero(self._entry_filter.view() == position)
-        numbers = set((self._entry_place.array[entries] >> 10).tolist())
+        entries = self._entries.view()
+        found = entries[filters_of_entries(entries) == position, ENTRY_PLACE]
+        numbers = set(map(attribute_of_grid, found.tolist()))
         return box({name: states for name, states in f.conditions.items() if names[name] in numbers})
 
     def positions_of(self, number: int) -> NDArray[np.int64]:
@@ -324,7 +348,7 @@ class _Workspace:
 
     def __init__(self) -> None:
         self.at = np.zeros(0, np.int32)
-        self.candidates = np.zeros(0, np.int32)
+        self.candidates = np.zeros(0, np.int64)
         self.seen = np.zeros(0, np.int64)
         self.stamp = np.zeros(0, np.int64)
         self.epoch = 0
@@ -335,7 +359,7 @@ class _Workspace:
             self.at = np.zeros(attributes, np.int32)
         if len(self.seen) < filters:
             # While grams are looked for, a filter may be among the candidates twice.
-            self.candidates = np.zeros(4 * filters + 64, np.int32)
+            self.candidates = np.zeros(4 * filters + 64, np.int64)
             self.seen = np.zeros(2 * filters + 32, np.int64)
         if len(self.stamp) < ids:
             self.stamp = np.zeros(ids + ids // 4 + 16, np.int64)
@@ -349,7 +373,7 @@ class View:
         self.size = delta.size
         self.ids = delta.ids
         self.has_patterns = bool(delta._pattern_numbers)
-        self.constraints, self.nbytes = delta.constraints, delta.nbytes
+        self.constraints = delta.constraints
         self.filters_at, self.found_by = delta.filters_at, delta.found_by
         self._distinct = delta.distinct
         self._raw = delta._raw()
@@ -368,6 +392,11 @@ class View:
         """How many filters are removed."""
         return self._delta.dead
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
+        return self._delta.nbytes
+
     def match(
         self,
         batch: Batch,
@@ -377,8 +406,9 @@ class View:
         *,
         filters: bool = False,
         visits: NDArray[np.int64] = _NONE,
+        more: Found | None = None,
     ) -> Found:
-        """The ids of the filters that match each event; or, with `filters`, the filters themselves."""
+        """The ids of the filters that match each event; see `Part.match`."""
         workspaces: WeakKeyDictionary[Delta, _Workspace] | None = getattr(_local, "workspaces", None)
         if workspaces is None:
             workspaces = _local.workspaces = WeakKeyDictionary()
@@ -386,7 +416,8 @@ class View:
         if space is None:
             space = workspaces[self._delta] = _Workspace()
         if self.has_patterns and batch.value_length.max(initial=0) > LONG:
-            return self._match_compiled(batch, names, version, ids, filters=filters, visits=visits)
+            found = self._match_compiled(batch, names, version, ids, filters=filters, visits=visits)
+            return found if more is None else Found(*append(*found, *more))
         distinct = self._distinct or filters
         space.fit(len(self._paths.flags), self.size, 0 if distinct else ids)
         offsets, numbers, space.epoch, _ = match_delta(
@@ -408,7 +439,7 @@ class View:
             visits,
         )
         self._delta.idle += len(batch.start)
-        return Found(offsets, numbers)
+        return Found(offsets, numbers) if more is None else Found(*append(offsets, numbers, *more))
 
     def _match_compiled(
         self,
@@ -432,6 +463,11 @@ class View:
         if len(visits):
             visits[order] += seen
         return Found(found.offsets, order[found.numbers].astype(np.int32)) if filters else found
+
+
+def filters_of_entries(entries: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The filter of each entry."""
+    return (entries[:, ENTRY_FILTER] & 0xFFFFFFFF) >> 1
 
 
 def forecast_of(sample: Batch | None) -> Forecast:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.matching.explain import Explanation
     from penstock.matching.json_events import WantedNames
+    from penstock.matching.parts import Found
     from penstock.matching.stats import Stats
     from penstock.matching.store import Snapshot
 
@@ -62,7 +63,7 @@ class Matcher:
         self, subscriptions: Iterable[tuple[Id, PredicateLike]] | Mapping[Any, PredicateLike]
     ) -> None:
         """Add many (id, predicate) pairs, or a dict of them: all, or, when one is refused, none."""
-        given = ColumnsBuilder({})
+        given = ColumnsBuilder(self._store.names)
         keys: list[Id] = []
         pairs = subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions
         for at, pair in enumerate(cast("Iterable[Any]", pairs)):
@@ -221,14 +222,19 @@ class Matcher:
         ids = snapshot.ids.count
         if not snapshot.parts:
             return Matches(np.zeros(len(batch.start) + 1, np.int64), np.zeros(0, np.int32), snapshot.ids)
-        found = [part.match(batch, self._store.names, snapshot.version, ids) for part in snapshot.parts]
+        names, version = self._store.names, snapshot.version
+        if not snapshot.shared:
+            # The last is the smallest: what it finds is handed on from table to table.
+            more = None
+            for part in reversed(snapshot.parts):
+                more = part.match(batch, names, version, ids, more=more)
+            return Matches(*cast("Found", more), snapshot.ids)
+        found = [part.match(batch, names, version, ids) for part in snapshot.parts]
         offsets, numbers = found[0]
-        stamp = np.zeros(ids + 1 if snapshot.shared and len(found) > 1 else 0, np.int64)
+        stamp = np.zeros(ids + 1, np.int64)
         epoch = 0
-        for more in found[1:]:
-            offsets, numbers, epoch = join(
-                offsets, numbers, more.offsets, more.numbers, snapshot.shared, stamp, epoch
-            )
+        for other in found[1:]:
+            offsets, numbers, epoch = join(offsets, numbers, other.offsets, other.numbers, stamp, epoch)
         return Matches(offsets, numbers, snapshot.ids)
 
     # Looking

@@ -50,6 +50,9 @@ class Found(NamedTuple):
     numbers: NDArray[np.int32]
 
 
+_NOTHING = Found(_NONE, np.empty(0, np.int32))
+
+
 class Part(Deaths):
     """A table and its deaths."""
 
@@ -125,8 +128,12 @@ class Part(Deaths):
         *,
         filters: bool = False,
         visits: NDArray[np.int64] = _NONE,
+        more: Found | None = None,
     ) -> Found:
-        """The ids of the filters that match each event; or, with `filters`, the filters themselves."""
+        """The ids of the filters that match each event; or, with `filters`, the filters themselves.
+
+        `more`: ids that were found elsewhere, to come after them; none of them may be found here.
+        """
         table = self.table
         workspaces: WeakKeyDictionary[Part, _Workspace] | None = getattr(_local, "workspaces", None)
         if workspaces is None:
@@ -159,5 +166,6 @@ class Part(Deaths):
             space.scratch,
             space.match_epoch,
             visits,
+            *(more or _NOTHING),
         )
         return Found(offsets, numbers)

@@ -8,7 +8,7 @@ and the version of that time.
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -39,8 +39,9 @@ _BUFFER: Final = 64
 _SEAL: Final = 4_096
 """So many filters that come at once are compiled at once; also the first ones, if no match asks for them."""
 
-_DELTA: Final = 131_072
-"""A delta of so many filters is compiled."""
+_DELTA: Final = 32_768
+_DELTA_SHARE: Final = 4
+"""A delta is closed when it has so many filters, and a share of the large table of one in so many."""
 
 _TINY: Final = 2_048
 """Tables of so few filters are not worth a sample of events."""
@@ -56,7 +57,11 @@ LEARN_AT: Final = 1_000
 """After so many events, tables that were compiled without having seen any are compiled again."""
 
 _IDLE: Final = 2
-"""A delta is compiled when so many events for each of its filters came since the last of them."""
+"""A delta is compiled when so many events for each of its filters, and a few more, came since the last."""
+
+
+_KINDS: Final = ("young", "all")
+"""Merges: of what is small, and of everything that is not."""
 
 
 class Snapshot(NamedTuple):
@@ -91,56 +96,50 @@ class Store:
         self._forecast: tuple[int, Forecast] | None = None
         self._version = 0
         self._shared = False
+        self._current: Snapshot | None = None
+        """What readers see, if they need not wait for anything."""
         self._mergers: dict[str, threading.Thread] = {}
         self._failure: BaseException | None = None
 
     # Adding
 
     def add(self, given: ColumnsBuilder, keys: Sequence[Id]) -> None:
-        """Add filters, whose ids are places in `keys`, and whose attributes are numbered by themselves."""
-        with self.lock:
-            self._check_names(given.names)
-            numbers = self.ids.intern(keys)
-            if len(given) >= _BUFFER:
+        """Add filters, whose ids are places in `keys`; the builder has the store's names."""
+        if len(given) < _BUFFER:
+            with self.lock:
+                self._have_names(given.new_names())
+                self._buffer_all(given, self.ids.intern(keys))
+        else:
+            with self.lock:
+                self._have_names(given.new_names())
+            # Without the lock: readers should not have to wait for this.
+            columns = given.build()
+            with self.lock:
                 self._flush()
-                columns = given.build()
-                renamed = np.array([self._number_of(name) for name in given.names] or [0], np.int32)
-                self._take_in(
-                    columns._replace(
-                        ids=numbers[columns.ids],
-                        names=list(self.names),
-                        attribute=renamed[columns.attribute],
-                    ),
-                    new=True,
-                )
-            else:
-                self._buffer_all(given, numbers)
+                self._take_in(columns._replace(ids=self.ids.intern(keys)[columns.ids]), new=True)
+                self._publish()
         self.tidy()
 
     def add_columns(self, columns: Columns, numbers: NDArray[np.int32]) -> None:
         """Add filters whose ids have these numbers, and whose attributes are numbered as the store's, new
         ones at the end."""
         with self.lock:
-            self._check_names(columns.names)
+            self._have_names(columns.names[len(self.names) :])
             self._flush()
-            for name in columns.names[len(self.names) :]:
-                self._number_of(name)
             if columns.filters:
                 self._take_in(columns._replace(ids=numbers), new=True)
+            self._publish()
         self.tidy()
 
-    def _check_names(self, names: Iterable[str]) -> None:
-        """Refuse more attributes than one table, which all filters may end up in, can have."""
-        more = sum(name not in self.names for name in names)
-        if len(self.names) + more > TABLE_ATTRIBUTES_MAX:
+    def _have_names(self, new: Sequence[str]) -> None:
+        """Number new attributes; refuse more than one table, which all filters may end up in, can have."""
+        count = len(self.names) + len(new)
+        if count > TABLE_ATTRIBUTES_MAX:
             raise LimitError(
-                f"filters name {len(self.names) + more:,} attributes",
-                "TABLE_ATTRIBUTES_MAX",
-                TABLE_ATTRIBUTES_MAX,
+                f"filters name {count:,} attributes", "TABLE_ATTRIBUTES_MAX", TABLE_ATTRIBUTES_MAX
             )
-
-    def _number_of(self, name: str) -> int:
-        return self.names.setdefault(name, len(self.names))
+        for name in new:
+            self.names[name] = len(self.names)
 
     def _buffer_all(self, given: ColumnsBuilder, numbers: NDArray[np.int32]) -> None:
         self._have_homes()
@@ -157,6 +156,7 @@ class Store:
         # The first filters are compiled at once; later ones go into the delta.
         if len(self._buffer.ids) >= (_BUFFER if self._parts else _SEAL):
             self._flush()
+        self._publish()
 
     def _flush(self) -> None:
         """Make parts of what is in the buffer."""
@@ -190,7 +190,7 @@ class Store:
         self.home[columns.ids[single]] = positions[single]
         if not single.all():
             delta.distinct = False
-        if delta.size >= _DELTA:
+        if delta.size >= max(_DELTA, self._parts[0].live // _DELTA_SHARE):
             self._delta = None
 
     def _put_table(self, part: Part) -> None:
@@ -251,6 +251,7 @@ class Store:
             self._remove_numbers(numbers, homes, version)
             self._version = version
             self._drop_dead()
+            self._publish()
         self.tidy()
 
     def _remove_numbers(self, numbers: NDArray[np.int32], homes: NDArray[np.int32], version: int) -> None:
@@ -299,6 +300,7 @@ class Store:
                 self.home[number] = _NOWHERE
                 self.live_ids -= 1
             self._drop_dead()
+            self._publish()
         self.tidy()
 
     def _drop_dead(self) -> None:
@@ -336,23 +338,38 @@ class Store:
 
     def snapshot(self) -> Snapshot:
         """All filters as they are now."""
+        # Without the lock where nothing has to be done: what is published is whole.
+        current = self._current
+        if current is not None and self._failure is None:
+            return current
         with self.lock:
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise PenstockError("merging in the background failed") from failure
             self._flush()
-            parts = tuple(part.view() for part in self._parts)
-            return Snapshot(parts, self._version, self.ids, self._shared and len(parts) > 1)
+            return self._publish()
+
+    def _publish(self) -> Snapshot:
+        """Let readers see what there is now; a change ends with this."""
+        parts = tuple(part.view() for part in self._parts)
+        made = Snapshot(parts, self._version, self.ids, self._shared and len(parts) > 1)
+        # What is in the buffer has to be made a part first.
+        self._current = None if self._buffer.ids else made
+        return made
 
     # Merging
 
     def tidy(self) -> None:
         """Start what has to be merged in the background."""
+        delta = self._delta
+        idle = delta is not None and delta.is_idle(_IDLE, _TINY)
+        # Looked at without the lock, which others may hold; what is wrong for once comes right the next time.
+        if not idle and not any(kind not in self._mergers and self._to_merge(kind) for kind in _KINDS):
+            return
         with self.lock:
-            delta = self._delta
-            if delta is not None and (delta.long_strings or delta.idle > _IDLE * delta.size + _TINY):
+            if self._delta is not None and self._delta.is_idle(_IDLE, _TINY):
                 self._delta = None
-            for kind in ("young", "all"):
+            for kind in _KINDS:
                 if kind not in self._mergers and self._to_merge(kind):
                     # Not a daemon: one that is stopped in a kernel takes the interpreter down with it.
                     thread = threading.Thread(
@@ -366,7 +383,8 @@ class Store:
 
     def _to_merge(self, kind: str) -> tuple[Part | Delta, ...]:
         """The parts that should be merged now: neighbours."""
-        closed = self._parts if self._delta is None else self._parts[:-1]
+        parts, delta = self._parts, self._delta
+        closed = parts[:-1] if parts and parts[-1] is delta else parts
         if not closed:
             return ()
         young = len(closed)
@@ -374,8 +392,11 @@ class Store:
             young -= 1
         if kind == "young":
             small = closed[young:]
-            due = any(isinstance(part, Delta) for part in small)
-            return small if due or len(small) > _SMALL_PARTS + ("all" in self._mergers) else ()
+            # Filters that come and go are mostly gone by the time that a second delta is full.
+            deltas = [part for part in small if isinstance(part, Delta)]
+            due = len(deltas) > 1 or any(delta.is_idle(_IDLE, _TINY) for delta in deltas)
+            tables = len(small) - len(deltas)
+            return small if due or tables > _SMALL_PARTS + ("all" in self._mergers) else ()
         large = closed[0]
         rest = sum(part.size for part in closed[1:young])
         due = rest * _SHARE > large.live or large.dead * _SHARE > large.size
@@ -431,6 +452,7 @@ class Store:
             if len(self._parts) <= 1 and not self._buffer.ids:
                 self._shared = False
                 self._forget_ids()
+            self._publish()
 
     def _forget_ids(self) -> None:
         """Number the ids anew when most of them have gone, while there is one table and nothing else."""
@@ -466,6 +488,7 @@ class Store:
             if parts and (anew or len(parts) > 1 or parts[0].dead or not isinstance(parts[0], Part)):
                 self._merge(parts, self._version, self.names, self.sample.batch(self.names))
             self._forget_ids()
+            self._publish()
             only = self._parts[0] if self._parts else None
             return only.table if isinstance(only, Part) else None
 

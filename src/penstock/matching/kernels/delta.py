@@ -5,15 +5,22 @@ Every filter stands at one node, or at a few of one grid, of which an event visi
 values themselves. Nothing here has to be resolved first, and adding a filter costs about a microsecond.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from penstock.matching.batch import DOUBLE, INTEGER, NAN, NO_EVENT, STRING, TIME, Batch
 from penstock.matching.kernels.delta_nodes import (
     ATTRIBUTE_MASK,
+    ENTRY_FILTER,
+    ENTRY_HIGH,
+    ENTRY_LOW,
+    ENTRY_NODE,
+    ENTRY_PLACE,
+    ENTRY_PROBE,
     EXACT,
     GRAM_SPACE,
+    LOOSE_TEXT,
     PRESENT_FLAG,
     PRESENT_SPACE,
     RANGE_TESTS,
@@ -32,6 +39,9 @@ from penstock.matching.kernels.delta_nodes import (
     grid_of,
     lowest_bit,
     node_hash,
+    packed,
+    packed_filter,
+    space_of_grid,
     text_key,
     text_tail_key,
 )
@@ -77,9 +87,8 @@ class Run(NamedTuple):
     occupied: Array
     """Bits, eight for each bucket: where that of a node is not set, nothing stands there."""
     starts: Array
-    node: Array
-    place: Array
-    filter: Array
+    entries: Array
+    """What stands at nodes; see `delta_nodes.ENTRY_NODE` and after."""
 
 
 class Paths(NamedTuple):
@@ -96,7 +105,7 @@ def _value_keys(
     value_bits: Array,
     value_length: Array,
     arena: Array,
-    flags: Array,
+    attributes: int,
     key: Array,
     low: Array,
     exact: Array,
@@ -105,8 +114,8 @@ def _value_keys(
 ) -> None:
     """For each value the key that orders it, what numbers have beyond it, and what only equals share."""
     for v in range(len(value_state)):
-        attribute = value_attribute[v]
-        if attribute >= len(flags) or flags[attribute] == 0:
+        # Not only where the flags ask for it: they may do so a moment later, when filters are added.
+        if value_attribute[v] >= attributes:
             continue
         state = value_state[v]
         bits = value_bits[v]
@@ -285,28 +294,59 @@ def _holds(
 
 
 @inlined
-def _look(
+def _may_stand(h: Any, occupied: Array) -> bool:
+    """Whether anything may stand at a node of some hash."""
+    bit = h >> np.uint64(24)
+    word = occupied[np.int64(bit >> np.uint64(6)) & (len(occupied) - 1)]
+    return (word >> (bit & np.uint64(63))) & _ONE != 0
+
+
+@inlined
+def _scan(
+    first: int,
+    last: int,
     node: int,
     place: int,
-    occupied: Array,
-    starts: Array,
-    entry_node: Array,
-    entry_place: Array,
-    entry_filter: Array,
+    entries: Array,
+    at: Array,
+    families: Array,
+    key: Array,
+    tail: Array,
+    value_length: Array,
+    visits: Array,
     candidates: Array,
     n: int,
 ) -> int:
-    """Put what stands at a node among the candidates; returns how many there are then."""
-    h = node_hash(node, place)
-    bit = h >> np.uint64(24)
-    if (occupied[np.int64(bit >> np.uint64(6)) & (len(occupied) - 1)] >> (bit & np.uint64(63))) & _ONE != 0:
-        bucket = bucket_of(h, len(starts) - 1)
-        first = starts[bucket]
-        last = starts[bucket + 1]
-        for e in range(first, last):
-            if entry_node[e] == node and entry_place[e] == place:
-                candidates[n] = entry_filter[e]
-                n += 1
+    """Put what stands at a node, and passes its probe, among the candidates; returns how many there are."""
+    for e in range(first, last):
+        if entries[e, ENTRY_NODE] != node or entries[e, ENTRY_PLACE] != place:
+            continue
+        if len(visits) > 0:
+            visits[packed_filter(entries[e, ENTRY_FILTER])] += 1
+        what = entries[e, ENTRY_PROBE]
+        if what >= 0:
+            v = np.int64(at[what & ATTRIBUTE_MASK]) - 1
+            if v < 0:
+                continue
+            test = what >> TEST_SHIFT
+            low = entries[e, ENTRY_LOW]
+            high = entries[e, ENTRY_HIGH]
+            if test <= RANGE_TESTS:
+                ok = families[v] == test and key[v] >= low and key[v] <= high
+            elif test == SHORT_TEXT:
+                ok = families[v] == STRING_SPACE and key[v] == low and value_length[v] == high
+            elif test == SHORT_SUFFIX:
+                ok = families[v] == STRING_SPACE and tail[v] >= low and tail[v] <= high
+            else:
+                ok = families[v] == STRING_SPACE and key[v] >= low and key[v] <= high
+                if ok and (key[v] == low or key[v] == high):
+                    candidates[n] = entries[e, ENTRY_FILTER] & ~1
+                    n += 1
+                    continue
+            if not ok:
+                continue
+        candidates[n] = entries[e, ENTRY_FILTER]
+        n += 1
     return n
 
 
@@ -347,21 +387,19 @@ def _match_events(
     levels: Array,
     flags: Array,
     always: Array,
-    a_occupied: Array,
-    a_starts: Array,
-    a_node: Array,
-    a_place: Array,
-    a_filter: Array,
-    b_occupied: Array,
-    b_starts: Array,
-    b_node: Array,
-    b_place: Array,
-    b_filter: Array,
+    older_occupied: Array,
+    older_starts: Array,
+    older_entries: Array,
+    newer_occupied: Array,
+    newer_starts: Array,
+    newer_entries: Array,
     distinct: bool,
     as_filters: bool,
     died: Array,
     version: int,
     at: Array,
+    path: Array,
+    hit: Array,
     candidates: Array,
     seen: Array,
     stamp: Array,
@@ -383,92 +421,146 @@ def _match_events(
             continue
         epoch += 1
         begin = n
-        found = 0
         entries_first = event_start[event]
         entries_last = entries_first + event_count[event]
+        # The nodes that the event visits.
+        steps = 0
         for e in range(entries_first, entries_last):
             v = entries[e]
             name = np.int64(value_attribute[v])
-            if name >= len(flags):
-                continue
-            flag = flags[name]
-            if flag == 0:
+            if name >= len(flags) or flags[name] == 0:
                 continue
             at[name] = v + 1
+            flag = flags[name]
             if flag & PRESENT_FLAG:
-                place = grid_of(name, PRESENT_SPACE, 0)
-                found = _look(0, place, a_occupied, a_starts, a_node, a_place, a_filter, candidates, found)
-                found = _look(0, place, b_occupied, b_starts, b_node, b_place, b_filter, candidates, found)
+                path[steps, 0] = 0
+                path[steps, 1] = grid_of(name, PRESENT_SPACE, 0)
+                steps += 1
             space = np.int64(families[v])
             if space < 0:
                 continue
             if (flag >> space) & 1:
-                place = grid_of(name, space, EXACT)
-                node = exact[v]
-                found = _look(node, place, a_occupied, a_starts, a_node, a_place, a_filter, candidates, found)
-                found = _look(node, place, b_occupied, b_starts, b_node, b_place, b_filter, candidates, found)
+                path[steps, 0] = exact[v]
+                path[steps, 1] = grid_of(name, space, EXACT)
+                steps += 1
             mask = levels[name, space]
             while mask != 0:
                 level = lowest_bit(mask)
                 mask &= mask - _ONE
-                place = grid_of(name, space, level)
-                node = key[v] >> level
-                found = _look(node, place, a_occupied, a_starts, a_node, a_place, a_filter, candidates, found)
-                found = _look(node, place, b_occupied, b_starts, b_node, b_place, b_filter, candidates, found)
+                path[steps, 0] = key[v] >> level
+                path[steps, 1] = grid_of(name, space, level)
+                steps += 1
             if space != STRING_SPACE:
                 continue
-            start = value_bits[v]
-            length = np.int64(value_length[v])
             mask = levels[name, SUFFIX_SPACE]
             while mask != 0:
                 level = lowest_bit(mask)
                 mask &= mask - _ONE
-                place = grid_of(name, SUFFIX_SPACE, level)
-                node = tail[v] >> level
-                found = _look(node, place, a_occupied, a_starts, a_node, a_place, a_filter, candidates, found)
-                found = _look(node, place, b_occupied, b_starts, b_node, b_place, b_filter, candidates, found)
+                path[steps, 0] = tail[v] >> level
+                path[steps, 1] = grid_of(name, SUFFIX_SPACE, level)
+                steps += 1
             for grams in range(1, 4):
-                if (flag >> (GRAM_SPACE + grams)) & 1 == 0:
-                    continue
-                place = grid_of(name, GRAM_SPACE, grams)
-                for i in range(length - grams + 1):
-                    node = gram_at(arena, start + i, grams)
-                    before = found
-                    found = _look(
-                        node, place, a_occupied, a_starts, a_node, a_place, a_filter, candidates, found
-                    )
-                    found = _look(
-                        node, place, b_occupied, b_starts, b_node, b_place, b_filter, candidates, found
-                    )
-                    # A string may have the same bytes again.
-                    kept = before
-                    for j in range(before, found):
-                        if seen[candidates[j]] != epoch:
-                            seen[candidates[j]] = epoch
-                            candidates[kept] = candidates[j]
-                            kept += 1
-                    found = kept
+                if (flag >> (GRAM_SPACE + grams)) & 1:
+                    for i in range(np.int64(value_length[v]) - grams + 1):
+                        path[steps, 0] = gram_at(arena, value_bits[v] + i, grams)
+                        path[steps, 1] = grid_of(name, GRAM_SPACE, grams)
+                        steps += 1
 
-        if n + found + len(always) > len(out):
+        # Those where something may stand; most can be told from bits that stay in the processor's cache.
+        hits = 0
+        for s in range(steps):
+            h = node_hash(path[s, 0], path[s, 1])
+            if _may_stand(h, older_occupied):
+                bucket = bucket_of(h, len(older_starts) - 1)
+                hit[hits, 0] = older_starts[bucket]
+                hit[hits, 1] = older_starts[bucket + 1]
+                hit[hits, 2] = s
+                hits += 1
+            if _may_stand(h, newer_occupied):
+                bucket = bucket_of(h, len(newer_starts) - 1)
+                hit[hits, 0] = newer_starts[bucket]
+                hit[hits, 1] = newer_starts[bucket + 1]
+                hit[hits, 2] = ~s
+                hits += 1
+
+        found = 0
+        for i in range(hits):
+            s = np.int64(hit[i, 2])
+            before = found
+            if s >= 0:
+                found = _scan(
+                    hit[i, 0],
+                    hit[i, 1],
+                    path[s, 0],
+                    path[s, 1],
+                    older_entries,
+                    at,
+                    families,
+                    key,
+                    tail,
+                    value_length,
+                    visits,
+                    candidates,
+                    found,
+                )
+            else:
+                s = ~s
+                found = _scan(
+                    hit[i, 0],
+                    hit[i, 1],
+                    path[s, 0],
+                    path[s, 1],
+                    newer_entries,
+                    at,
+                    families,
+                    key,
+                    tail,
+                    value_length,
+                    visits,
+                    candidates,
+                    found,
+                )
+            if space_of_grid(path[s, 1]) == GRAM_SPACE:
+                # A string may have the same bytes again.
+                kept = before
+                for j in range(before, found):
+                    f = packed_filter(candidates[j])
+                    if seen[f] != epoch:
+                        seen[f] = epoch
+                        candidates[kept] = candidates[j]
+                        kept += 1
+                found = kept
+        for j in range(len(always)):
+            candidates[found + j] = packed(ids[always[j]], always[j])
+            if len(visits) > 0:
+                visits[always[j]] += 1
+        found += len(always)
+
+        if n + found > len(out):
             for e in range(entries_first, entries_last):
                 name = np.int64(value_attribute[entries[e]])
                 if name < len(flags):
                     at[name] = 0
-            return event, begin, epoch, n + found + len(always), touched
+            return event, begin, epoch, n + found, touched
 
-        for j in range(len(always)):
-            candidates[found + j] = always[j]
-        found += len(always)
         # Touched in turn, so that the processor fetches many at a time.
         for j in range(found):
-            touched += tests[filter_offsets[candidates[j]], TEST_WHAT]
+            f = packed_filter(candidates[j])
+            if candidates[j] & 1 == 0:
+                touched += tests[filter_offsets[f], TEST_WHAT]
+            if len(died) > 0:
+                touched += died[f]
         for j in range(found):
-            f = np.int64(candidates[j])
-            if len(visits) > 0:
-                visits[f] += 1
+            f = packed_filter(candidates[j])
+            if len(died) > 0 and died[f] <= version:
+                continue
             ok = True
-            c_last = filter_offsets[f + 1]
-            for c in range(filter_offsets[f], c_last):
+            c_first = 0
+            c_last = 0
+            if candidates[j] & 1 == 0:
+                c_first = filter_offsets[f]
+                c_last = filter_offsets[f + 1]
+            for c in range(c_first, c_last):
                 what = tests[c, TEST_WHAT]
                 v = np.int64(at[what & ATTRIBUTE_MASK]) - 1
                 test = what >> TEST_SHIFT
@@ -492,7 +584,14 @@ def _match_events(
                         value_bits[v],
                         np.int64(value_length[v]),
                     )
-                else:
+                elif test == LOOSE_TEXT and (
+                    v < 0
+                    or families[v] != STRING_SPACE
+                    or key[v] < tests[c, TEST_LOW]
+                    or key[v] > tests[c, TEST_HIGH]
+                ):
+                    ok = False
+                elif test != LOOSE_TEXT or key[v] == tests[c, TEST_LOW] or key[v] == tests[c, TEST_HIGH]:
                     ok = _holds(
                         c,
                         v,
@@ -520,9 +619,9 @@ def _match_events(
                     )
                 if not ok:
                     break
-            if not ok or (len(died) > 0 and died[f] <= version):
+            if not ok:
                 continue
-            number = ids[f]
+            number = candidates[j] >> 32
             if not distinct:
                 if stamp[number] == epoch:
                     continue
@@ -584,8 +683,8 @@ def match_delta(
         symbols,
     ) = raw
     levels, flags = paths
-    a_occupied, a_starts, a_node, a_place, a_filter = older
-    b_occupied, b_starts, b_node, b_place, b_filter = newer
+    older_occupied, older_starts, older_entries = older
+    newer_occupied, newer_starts, newer_entries = newer
     values = len(value_state)
     key = np.empty(values, np.int64)
     low = np.empty(values, np.int64)
@@ -593,7 +692,17 @@ def match_delta(
     families = np.empty(values, np.int8)
     tail = np.empty(values, np.int64)
     _value_keys(
-        value_attribute, value_state, value_bits, value_length, arena, flags, key, low, exact, families, tail
+        value_attribute,
+        value_state,
+        value_bits,
+        value_length,
+        arena,
+        len(flags),
+        key,
+        low,
+        exact,
+        families,
+        tail,
     )
     longest = 0
     if len(symbols) > 0:
@@ -601,6 +710,15 @@ def match_delta(
             longest = max(longest, value_length[v])
     text = np.empty(longest, np.int32)
     events = len(event_start)
+    # At most so many nodes does an event visit.
+    steps = 0
+    for event in range(events):
+        more = 0
+        for e in range(event_start[event], event_start[event] + event_count[event]):
+            more += 2 * 64 + 2 + 3 * value_length[entries[e]]
+        steps = max(steps, more)
+    path = np.empty((steps, 2), np.int64)
+    hit = np.empty((2 * steps, 3), np.int32)
     offsets = np.zeros(events + 1, np.int64)
     out = np.empty(1024 + 4 * events, np.int32)
     event = 0
@@ -643,21 +761,19 @@ def match_delta(
             levels,
             flags,
             always,
-            a_occupied,
-            a_starts,
-            a_node,
-            a_place,
-            a_filter,
-            b_occupied,
-            b_starts,
-            b_node,
-            b_place,
-            b_filter,
+            older_occupied,
+            older_starts,
+            older_entries,
+            newer_occupied,
+            newer_starts,
+            newer_entries,
             distinct,
             as_filters,
             died,
             version,
             at,
+            path,
+            hit,
             candidates,
             seen,
             stamp,
@@ -680,14 +796,10 @@ def match_delta(
 def sample_keys(batch: Batch, keys: Array) -> None:
     """The key of each value of a sample; see `_value_keys`."""
     _, _, _, value_attribute, value_state, value_bits, value_length, arena = batch
-    most = 0
-    for v in range(len(value_attribute)):
-        most = max(most, value_attribute[v])
-    flags = np.ones(most + 1, np.int32)
     low = np.empty(len(keys), np.int64)
     exact = np.empty(len(keys), np.int64)
     families = np.empty(len(keys), np.int8)
     tail = np.empty(len(keys), np.int64)
     _value_keys(
-        value_attribute, value_state, value_bits, value_length, arena, flags, keys, low, exact, families, tail
+        value_attribute, value_state, value_bits, value_length, arena, 2**62, keys, low, exact, families, tail
     )

@@ -39,6 +39,11 @@ USED_FLAG = 1 << 13
 POINTS_MAX = 16
 """A list of so many values stands at each of them; a longer one as the range that it spans."""
 
+ENTRY_NODE, ENTRY_PLACE, ENTRY_PROBE, ENTRY_LOW, ENTRY_HIGH, ENTRY_FILTER = range(6)
+"""An entry: a filter at a node. The grid; a test (below) that the filter has besides, which spares most looks
+at the filter itself, or -1; the filter's id, the filter, and a bit that is set if nothing else has to be
+tested then (`packed`)."""
+
 TEST_WHAT, TEST_LOW, TEST_HIGH = range(3)
 """A test, for each condition: what it is about (an attribute, and above TEST_SHIFT one of these below), and
 the keys that it holds for, from the least to the greatest."""
@@ -48,11 +53,13 @@ ATTRIBUTE_MASK = (1 << TEST_SHIFT) - 1
 RANGE_TESTS = 3
 SHORT_TEXT = 4
 SHORT_SUFFIX = 5
-SUBSTRING_TEST = 6
-SLOW = 7
+LOOSE_TEXT = 6
+SUBSTRING_TEST = 7
+SLOW = 8
 """Up to RANGE_TESTS: a range of keys, of the family of that number. A short text: its key, and its length in
-the place of the greatest key. A short suffix: a range of keys of what is read backwards. A substring: where
-it starts, and its length. Everything else is tested slowly."""
+the place of the greatest key. A short suffix: a range of keys of what is read backwards. A loose text: a
+range of keys of strings, which at its ends has to be tested slowly. A substring: where it starts, and its
+length. Everything else is tested slowly."""
 
 _SIGN_BIT = np.uint64(1 << 63)
 _S8 = np.uint64(8)
@@ -105,6 +112,17 @@ def family_of(state: int) -> int:
 def grid_of(attribute: int, space: int, level: int) -> int:
     """The number of a grid."""
     return (np.int64(attribute) << 10) | (space << 7) | level
+
+
+def attribute_of_grid(place: int) -> int:
+    """The attribute of a grid."""
+    return place >> 10
+
+
+@inlined
+def space_of_grid(place: int) -> int:
+    """The space of a grid."""
+    return (place >> 7) & 7
 
 
 @inlined
@@ -273,15 +291,19 @@ def _write_test(
     begin = cut_high[first]
     end = cut_high[last - 1]
     if kind == _STRING:
-        if not _is_plain(literal_offsets, literals, begin) or not _is_plain(literal_offsets, literals, end):
-            return
-        if cuts == 2 and begin == end:
+        plain = _is_plain(literal_offsets, literals, begin) and _is_plain(literal_offsets, literals, end)
+        if plain and cuts == 2 and begin == end:
             tests[c, TEST_WHAT] = (np.int64(SHORT_TEXT) << TEST_SHIFT) | name
             tests[c, TEST_LOW] = literal_key[begin]
             tests[c, TEST_HIGH] = literal_offsets[begin + 1] - literal_offsets[begin]
             return
         begin = literal_key[begin]
         end = literal_key[end]
+        if not plain or cut_low[first] != 0 or (cuts == 2 and cut_low[last - 1] != 0):
+            tests[c, TEST_WHAT] = (np.int64(LOOSE_TEXT) << TEST_SHIFT) | name
+            tests[c, TEST_LOW] = begin
+            tests[c, TEST_HIGH] = end if cuts == 2 else _GREATEST
+            return
     if cut_low[first] != 0 or (cuts == 2 and cut_low[last - 1] != 0):
         return
     tests[c, TEST_WHAT] = (np.int64(kind - 1) << TEST_SHIFT) | name
@@ -314,6 +336,12 @@ def _write_pattern_test(
         tests[c, TEST_HIGH] = size
 
 
+@inlined
+def _is_quick(what: int) -> bool:
+    """Whether a test needs the keys of a value only."""
+    return (what >> TEST_SHIFT) <= LOOSE_TEXT
+
+
 @leaf
 def level_of(space: int, low: int, high: int) -> int:
     """The lowest level, of those in use, at which two stretches hold all keys from `low` to `high`.
@@ -328,10 +356,23 @@ def level_of(space: int, low: int, high: int) -> int:
     return 63 if level >= _WIDE else level
 
 
+@inlined
+def packed(number: int, f: int) -> int:
+    """An id and a filter as one number, whose lowest bit is free."""
+    return (np.int64(number) << 32) | (np.int64(f) << 1)
+
+
+@inlined
+def packed_filter(pair: int) -> int:
+    """The filter of an id and a filter."""
+    return (pair & 0xFFFFFFFF) >> 1
+
+
 @kernel
 def place_raw(
     first_filter: int,
     last_filter: int,
+    ids: Array,
     filter_offsets: Array,
     attribute: Array,
     kind: Array,
@@ -350,9 +391,7 @@ def place_raw(
     tests: Array,
     levels: Array,
     flags: Array,
-    entry_node: Array,
-    entry_place: Array,
-    entry_filter: Array,
+    entries: Array,
     n: int,
     always: Array,
     m: int,
@@ -362,6 +401,10 @@ def place_raw(
     There is room for POINTS_MAX entries of each filter. Returns how many there are in both.
     """
     events, present, sample_offsets, sample_keys = forecast
+    most = 0
+    for f in range(first_filter, last_filter):
+        most = max(most, filter_offsets[f + 1] - filter_offsets[f])
+    chances = np.ones(most, np.float64)
     for f in range(first_filter, last_filter):
         best = 1.0
         access = -1
@@ -399,6 +442,7 @@ def place_raw(
                     _write_pattern_test(
                         c, name, pattern[pattern_offsets[c]], pattern_kind, needle_offsets, needles, tests
                     )
+            chances[c - filter_offsets[f]] = 1.0
             if k == _ABSENT:
                 continue
             share = _presence(events, present, name)
@@ -435,6 +479,7 @@ def place_raw(
                 best = chance
                 access = c
                 by_pattern = -1
+            chances[c - filter_offsets[f]] = chance
         if best < 0.0:
             continue
         if access < 0:
@@ -451,25 +496,25 @@ def place_raw(
             size = needle_offsets[number + 1] - begin
             if size == 0:
                 flags[name] |= PRESENT_FLAG
-                entry_place[n] = grid_of(name, PRESENT_SPACE, 0)
-                entry_node[n] = 0
+                entries[n, ENTRY_PLACE] = grid_of(name, PRESENT_SPACE, 0)
+                entries[n, ENTRY_NODE] = 0
             elif pattern_kind[number] == SUFFIX:
                 level = (64 - 8 * min(size, 8) + 15) & ~15
                 level = min(level, 63)
                 levels[name, SUFFIX_SPACE] |= np.uint64(1) << np.uint64(level)
-                entry_place[n] = grid_of(name, SUFFIX_SPACE, level)
-                entry_node[n] = text_tail_key(needles, begin, size) >> level
+                entries[n, ENTRY_PLACE] = grid_of(name, SUFFIX_SPACE, level)
+                entries[n, ENTRY_NODE] = text_tail_key(needles, begin, size) >> level
             else:
                 grams = min(size, 3)
                 flags[name] |= 1 << (GRAM_SPACE + grams)
-                entry_place[n] = grid_of(name, GRAM_SPACE, grams)
+                entries[n, ENTRY_PLACE] = grid_of(name, GRAM_SPACE, grams)
                 # The end: what differs least is written first.
-                entry_node[n] = gram_at(needles, begin + size - grams, grams)
+                entries[n, ENTRY_NODE] = gram_at(needles, begin + size - grams, grams)
             n += 1
         elif k < _BOOL or k > _STRING:
             flags[name] |= PRESENT_FLAG
-            entry_place[n] = grid_of(name, PRESENT_SPACE, 0)
-            entry_node[n] = 0
+            entries[n, ENTRY_PLACE] = grid_of(name, PRESENT_SPACE, 0)
+            entries[n, ENTRY_NODE] = 0
             n += 1
         else:
             begin = cut_offsets[c]
@@ -481,35 +526,47 @@ def place_raw(
                     if k == _STRING:
                         at = literal_offsets[cut_high[i]]
                         size = literal_offsets[cut_high[i] + 1] - at
-                        entry_node[n] = np.int64(hash_bytes(literals, at, size))
+                        entries[n, ENTRY_NODE] = np.int64(hash_bytes(literals, at, size))
                     else:
-                        entry_node[n] = cut_high[i]
-                    entry_place[n] = grid_of(name, space, EXACT)
+                        entries[n, ENTRY_NODE] = cut_high[i]
+                    entries[n, ENTRY_PLACE] = grid_of(name, space, EXACT)
                     # Two strings may have the same hash.
                     fresh = True
                     for j in range(start, n):
-                        fresh &= entry_node[j] != entry_node[n]
+                        fresh &= entries[j, ENTRY_NODE] != entries[n, ENTRY_NODE]
                     n += fresh
             else:
                 low, high = _bounds(k, begin, end, cut_high, cut_low, literal_offsets, literals, literal_key)
                 level = level_of(k - 1, low, high)
                 levels[name, space] |= np.uint64(1) << np.uint64(level)
-                entry_place[n] = grid_of(name, space, level)
-                entry_node[n] = low >> level
+                entries[n, ENTRY_PLACE] = grid_of(name, space, level)
+                entries[n, ENTRY_NODE] = low >> level
                 n += 1
                 if high >> level != low >> level:
-                    entry_place[n] = entry_place[n - 1]
-                    entry_node[n] = high >> level
+                    entries[n, ENTRY_PLACE] = entries[n - 1, ENTRY_PLACE]
+                    entries[n, ENTRY_NODE] = high >> level
                     n += 1
+        probe = -1
+        least = 2.0
+        for c in range(filter_offsets[f], filter_offsets[f + 1]):
+            if c != access and chances[c - filter_offsets[f]] < least and _is_quick(tests[c, TEST_WHAT]):
+                probe = c
+                least = chances[c - filter_offsets[f]]
+        alone = filter_offsets[f + 1] - filter_offsets[f] == 1
+        if alone and _is_quick(tests[access, TEST_WHAT]):
+            probe = access
         for j in range(start, n):
-            entry_filter[j] = f
+            entries[j, ENTRY_PROBE] = -1
+            if probe >= 0:
+                entries[j, ENTRY_PROBE] = tests[probe, TEST_WHAT]
+                entries[j, ENTRY_LOW] = tests[probe, TEST_LOW]
+                entries[j, ENTRY_HIGH] = tests[probe, TEST_HIGH]
+            entries[j, ENTRY_FILTER] = packed(ids[f], f) | (alone and probe >= 0)
     return n, m
 
 
 @kernel
-def make_run(
-    first: int, last: int, entry_node: Array, entry_place: Array, entry_filter: Array
-) -> tuple[Any, Any, Any, Any, Any]:
+def make_run(first: int, last: int, entries: Array) -> tuple[Any, Any, Any]:
     """Some entries by bucket; see `Run`."""
     count = last - first
     buckets = 64
@@ -519,21 +576,18 @@ def make_run(
     bucket = np.empty(count, np.int32)
     occupied = np.zeros(buckets >> 3, np.uint64)
     for i in range(count):
-        h = node_hash(entry_node[first + i], entry_place[first + i])
+        h = node_hash(entries[first + i, ENTRY_NODE], entries[first + i, ENTRY_PLACE])
         bucket[i] = bucket_of(h, buckets)
         starts[bucket[i] + 1] += 1
         bit = h >> np.uint64(24)
         occupied[np.int64(bit >> np.uint64(6)) & (len(occupied) - 1)] |= np.uint64(1) << (bit & np.uint64(63))
     for b in range(buckets):
         starts[b + 1] += starts[b]
-    node = np.empty(count, np.int64)
-    place = np.empty(count, np.int64)
-    which = np.empty(count, np.int32)
+    arranged = np.empty((count, 6), np.int64)
     at = starts[:-1].copy()
     for i in range(count):
         to = at[bucket[i]]
         at[bucket[i]] += 1
-        node[to] = entry_node[first + i]
-        place[to] = entry_place[first + i]
-        which[to] = entry_filter[first + i]
-    return occupied, starts, node, place, which
+        for k in range(6):
+            arranged[to, k] = entries[first + i, k]
+    return occupied, starts, arranged

@@ -178,6 +178,8 @@ def _match_events(
     stamp: Array,
     epoch: int,
     visits: Array,
+    more_offsets: Array,
+    more_ids: Array,
     offsets: Array,
     out: Array,
     sure: Array,
@@ -231,10 +233,13 @@ def _match_events(
                 code[present[s]] = 0
             return event, n, epoch, touched, needed, 0
 
-        if eager and n + all_ids > len(out):
+        others = 0
+        if len(more_offsets) > 0:
+            others = more_offsets[event + 1] - more_offsets[event]
+        if eager and n + all_ids + others > len(out):
             for s in range(slots):
                 code[present[s]] = 0
-            return event, n, epoch, touched, 0, n + all_ids
+            return event, n, epoch, touched, 0, n + all_ids + others
 
         sure_runs = 0
         unsure_runs = 0
@@ -385,7 +390,7 @@ def _match_events(
                             unsure[unsure_runs, 2] = 1
                             unsure_runs += 1
 
-        most = n
+        most = n + others
         for r in range(sure_runs):
             most += sure[r, 1] - sure[r, 0]
         for r in range(unsure_runs):
@@ -519,6 +524,9 @@ def _match_events(
                 v = entries[e]
                 for at in range(pattern_offsets[v], pattern_offsets[v + 1]):
                     bits[pattern_numbers[at]] = 0
+        for i in range(others):
+            out[n + i] = more_ids[more_offsets[event] + i]
+        n += others
         offsets[event + 1] = n
     return len(event_start), n, epoch, touched, 0, 0
 
@@ -540,12 +548,15 @@ def match(
     scratch: Scratch,
     epoch: int,
     visits: Array,
+    more_offsets: Array,
+    more_ids: Array,
 ) -> tuple[Array, Array, int, int]:
     """Offsets and ids of the filters that match each of the events, the last epoch used, and a number.
 
     `distinct`: no id has two filters, so that none can be found twice. `all_ids`: how many ids there are,
     so that an event which matched them all is done with. `visits`, if not empty, counts for each filter how
-    often it was tested.
+    often it was tested. `more_offsets` and `more_ids`, if not empty, are what another table found, and come
+    after the ids of each event.
     """
     ids, filter_record, words = filters
     slot_first, slot_split, slot_last, slot_times, slot_strings, record, positions, keys = lists
@@ -620,6 +631,8 @@ def match(
             stamp,
             epoch,
             visits,
+            more_offsets,
+            more_ids,
             offsets,
             out,
             sure,

@@ -46,9 +46,9 @@ def find_all(
 
 @kernel
 def join(
-    a_offsets: Array, a_ids: Array, b_offsets: Array, b_ids: Array, shared: bool, stamp: Array, epoch: int
+    a_offsets: Array, a_ids: Array, b_offsets: Array, b_ids: Array, stamp: Array, epoch: int
 ) -> tuple[Array, Array, int]:
-    """The ids of two tables, event by event; where the tables share ids, each id once."""
+    """The ids of two tables, event by event, each id once."""
     events = len(a_offsets) - 1
     offsets = np.zeros(events + 1, np.int64)
     ids = np.empty(len(a_ids) + len(b_ids), np.int32)
@@ -58,15 +58,32 @@ def join(
         for i in range(a_offsets[event], a_offsets[event + 1]):
             ids[n] = a_ids[i]
             n += 1
-            if shared:
-                stamp[a_ids[i]] = epoch
+            stamp[a_ids[i]] = epoch
         for i in range(b_offsets[event], b_offsets[event + 1]):
-            if shared and stamp[b_ids[i]] == epoch:
+            if stamp[b_ids[i]] == epoch:
                 continue
             ids[n] = b_ids[i]
             n += 1
         offsets[event + 1] = n
     return offsets, ids[:n], epoch
+
+
+@kernel
+def append(a_offsets: Array, a_ids: Array, b_offsets: Array, b_ids: Array) -> tuple[Array, Array]:
+    """The ids of two tables that share none, event by event."""
+    events = len(a_offsets) - 1
+    offsets = np.zeros(events + 1, np.int64)
+    ids = np.empty(len(a_ids) + len(b_ids), np.int32)
+    n = 0
+    for event in range(events):
+        for i in range(a_offsets[event], a_offsets[event + 1]):
+            ids[n] = a_ids[i]
+            n += 1
+        for i in range(b_offsets[event], b_offsets[event + 1]):
+            ids[n] = b_ids[i]
+            n += 1
+        offsets[event + 1] = n
+    return offsets, ids
 
 
 @kernel
