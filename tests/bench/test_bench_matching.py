@@ -50,6 +50,7 @@ def tiny(scenario: Scenario) -> Scenario:
         "batch": 20,
         "passes": 1,
         "seconds": 0.05,
+        "rounds": 2,
         "standing": 200,
     }
     few = {key: value for key, value in few.items() if hasattr(scenario, key)}

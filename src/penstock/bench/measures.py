@@ -181,40 +181,45 @@ def measure_compile(scenario: CompileScenario, seed: int, progress: Progress) ->
 
 
 def measure_churn(scenario: ChurnScenario, seed: int, progress: Progress) -> Churn:
-    """Match, then match while another thread adds and removes."""
+    """Match, then match while another thread adds and removes; in turn, as no machine is always as quick."""
     load = loads.make(scenario.workload, scenario.warm_up + scenario.events, seed)
     progress(f"compiling {scenario.workload.filters:,} filters")
     matcher, _ = settled(load, scenario.input, scenario.warm_up)
     batches = batches_of(load, scenario.input, scenario.warm_up, scenario.events, scenario.batch)
     changes = _Changes(matcher, scenario, _groups(scenario, seed))
     changes.begin()
-    progress(f"matching for {scenario.seconds:g} s, then for as long with changes")
-    before = _match_for(matcher, batches, scenario.seconds)
-    thread = threading.Thread(target=changes.run, name="penstock-bench-changes")
-    thread.start()
-    try:
-        during = _match_for(matcher, batches, scenario.seconds)
-    finally:
-        changes.stop.set()
-        thread.join()
-    if changes.failure is not None:
-        raise changes.failure
+    before: list[float] = []
+    during: list[float] = []
+    for number in range(scenario.rounds):
+        progress(f"matching without changes, then with them, round {number + 1} of {scenario.rounds}")
+        matcher.compact()
+        before += _match_for(matcher, batches, scenario.seconds / scenario.rounds)
+        changes.stop.clear()
+        thread = threading.Thread(target=changes.run, name="penstock-bench-changes")
+        thread.start()
+        try:
+            during += _match_for(matcher, batches, scenario.seconds / scenario.rounds)
+        finally:
+            changes.stop.set()
+            thread.join()
+        if changes.failure is not None:
+            raise changes.failure
     return Churn(
-        us_before=before,
-        us_during=during,
+        us_before=statistics.median(before),
+        us_during=statistics.median(during),
         changes_per_second=changes.done / changes.seconds,
         changes=changes.done,
         seconds=changes.seconds,
     )
 
 
-def _match_for(matcher: Matcher, batches: list[tuple[Any, int]], seconds: float) -> float:
-    """Match batches for so long; the median time of an event in microseconds."""
+def _match_for(matcher: Matcher, batches: list[tuple[Any, int]], seconds: float) -> list[float]:
+    """Match batches for so long; for each the time of an event in microseconds."""
     times: list[float] = []
     end = time.perf_counter() + seconds
     while not times or time.perf_counter() < end:
         times += [us_per_event(matcher, events, count) for events, count in batches]
-    return statistics.median(times)
+    return times
 
 
 def _groups(scenario: ChurnScenario, seed: int) -> list[list[tuple[str, Filter]]]:
@@ -233,7 +238,7 @@ class _Changes:
     ) -> None:
         self.stop = threading.Event()
         self.done = 0
-        self.seconds = 1.0
+        self.seconds = 0.0
         self.failure: BaseException | None = None
         self._matcher = matcher
         self._scenario = scenario
@@ -251,18 +256,19 @@ class _Changes:
 
     def run(self) -> None:
         """Change until told to stop; a thread's whole life."""
-        started = time.perf_counter()
+        started, done = time.perf_counter(), 0
         try:
             while not self.stop.is_set():
                 self._add()
                 self._matcher.remove_many(self._standing.popleft())
-                self.done += 2 * self._scenario.group
-                ahead = started + self.done / self._scenario.changes_per_second - time.perf_counter()
+                done += 2 * self._scenario.group
+                ahead = started + done / self._scenario.changes_per_second - time.perf_counter()
                 if ahead > 0:
                     time.sleep(ahead)
         except BaseException as error:  # the thread that measures raises it
             self.failure = error
-        self.seconds = time.perf_counter() - started
+        self.done += done
+        self.seconds += time.perf_counter() - started
 
     def _add(self) -> None:
         group = self._groups[self._next]

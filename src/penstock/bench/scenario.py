@@ -119,7 +119,7 @@ class CompileScenario(_Scenario, frozen=True, kw_only=True, tag_field="measure",
 
 
 class ChurnScenario(_Scenario, frozen=True, kw_only=True, tag_field="measure", tag="churn"):
-    """Match for some seconds, then for some more while another thread adds and removes groups of filters.
+    """Match for some seconds, and as long while another thread adds and removes groups of filters, in rounds.
 
     Of the filters added, so many are `standing` before the first ones are removed.
     """
@@ -132,6 +132,7 @@ class ChurnScenario(_Scenario, frozen=True, kw_only=True, tag_field="measure", t
     events: int
     batch: int
     seconds: float
+    rounds: int
     changes_per_second: int
     group: int
     standing: int

@@ -17,7 +17,7 @@ from penstock.filters.filter import Filter, box
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, STRING, TIME, TRUE, Batch
 from penstock.matching.columns import Columns, offsets_of, take
 from penstock.matching.compile import compile_table, shape_of, symbols_of
-from penstock.matching.deaths import Deaths
+from penstock.matching.deaths import Deaths, alive_of
 from penstock.matching.kernels import patterns as pattern_kernels
 from penstock.matching.kernels.delta import Paths, Raw, Run, match_delta, sample_keys
 from penstock.matching.kernels.delta_nodes import (
@@ -136,7 +136,7 @@ class Delta(Deaths):
     def nbytes(self) -> int:
         """The bytes of all arrays."""
         growing = sum(part.array.nbytes for part in vars(self).values() if isinstance(part, _Growing))
-        arrays: list[NDArray[Any]] = [*self._older, *self._newer, self._levels, self._flags, self.died]
+        arrays: list[NDArray[Any]] = [*self._older, *self._newer, self._levels, self._flags, self.gone]
         return int(growing + sum(array.nbytes for array in arrays))
 
     def insert(self, columns: Columns) -> int:
@@ -161,8 +161,7 @@ class Delta(Deaths):
         self._pattern_offsets.extend(columns.pattern_offsets[1:] + first_pattern)
         plain = number_of[np.where(columns.pattern < 0, ~columns.pattern, columns.pattern)]
         self._pattern.extend(np.where(columns.pattern < 0, ~plain, plain))
-        if self.dead:
-            self._have_deaths()
+        self.have_room()
         self._have_attributes(len(columns.names))
         self._place(first)
         self.idle = 0
@@ -251,13 +250,13 @@ class Delta(Deaths):
         self._older = self._run(0, self._older_end)
         self._newer = self._run(0, 0)
 
-    def kill(self, positions: NDArray[np.int64], version: int) -> None:
-        """Remove filters, which are alive, as of a version."""
-        super().kill(positions, version)
+    def kill(self, positions: NDArray[np.int64]) -> None:
+        """Remove filters, which are alive."""
+        super().kill(positions)
         self._dead_entries += len(positions)
         if self._dead_entries > max(_NEWER, self._older_end // 4):
             self._arrange()
-            self._view = None
+        self._view = None
 
     def _run(self, first: int, last: int) -> Run:
         return Run(*make_run(first, last, self._entries.array))
@@ -375,6 +374,8 @@ class View:
         self.has_patterns = bool(delta._pattern_numbers)
         self.constraints = delta.constraints
         self.filters_at, self.found_by = delta.filters_at, delta.found_by
+        self.dead = delta.dead
+        self._gone = delta.gone
         self._distinct = delta.distinct
         self._raw = delta._raw()
         self._paths = Paths(delta._levels, delta._flags)
@@ -388,11 +389,6 @@ class View:
         return self.size - self.dead
 
     @property
-    def dead(self) -> int:
-        """How many filters are removed."""
-        return self._delta.dead
-
-    @property
     def nbytes(self) -> int:
         """The bytes of all arrays."""
         return self._delta.nbytes
@@ -401,7 +397,6 @@ class View:
         self,
         batch: Batch,
         names: dict[str, int],
-        version: int,
         ids: int,
         *,
         filters: bool = False,
@@ -416,7 +411,7 @@ class View:
         if space is None:
             space = workspaces[self._delta] = _Workspace()
         if self.has_patterns and batch.value_length.max(initial=0) > LONG:
-            found = self._match_compiled(batch, names, version, ids, filters=filters, visits=visits)
+            found = self._match_compiled(batch, names, ids, filters=filters, visits=visits)
             return found if more is None else Found(*append(*found, *more))
         distinct = self._distinct or filters
         space.fit(len(self._paths.flags), self.size, 0 if distinct else ids)
@@ -429,8 +424,7 @@ class View:
             self._newer,
             distinct,
             filters,
-            self._delta.died,
-            version,
+            self._gone,
             space.at,
             space.candidates,
             space.seen,
@@ -445,7 +439,6 @@ class View:
         self,
         batch: Batch,
         names: dict[str, int],
-        version: int,
         ids: int,
         *,
         filters: bool,
@@ -454,12 +447,12 @@ class View:
         """The same by way of a compiled table, for long strings; the delta itself is compiled soon, too."""
         self._delta.long_strings = True
         if self._compiled is None:
-            table, order = compile_table(self._delta.columns_at(np.arange(self.size), names))
-            self._compiled = Part(table), order
+            kept = np.flatnonzero(alive_of(self._gone, self.size))
+            table, order = compile_table(self._delta.columns_at(kept, names))
+            self._compiled = Part(table), kept[order]
         part, order = self._compiled
-        part.died = self._delta.deaths()[order]
         seen = np.zeros(len(visits), np.int64)
-        found = part.match(batch, names, version, ids, filters=filters, visits=seen)
+        found = part.match(batch, names, ids, filters=filters, visits=seen)
         if len(visits):
             visits[order] += seen
         return Found(found.offsets, order[found.numbers].astype(np.int32)) if filters else found

@@ -35,7 +35,7 @@ def explanations(snapshot: "Snapshot", names: dict[str, int], batch: Batch) -> l
     """All filters that match the one event of the batch."""
     made = []
     for part in snapshot.parts:
-        found = part.match(batch, names, snapshot.version, snapshot.ids.count, filters=True)
+        found = part.match(batch, names, snapshot.ids.count, filters=True)
         positions = found.numbers.astype(np.int64)
         for position, f in zip(positions.tolist(), part.filters_at(positions, names), strict=True):
             number = int(part.ids[position])

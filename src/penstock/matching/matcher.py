@@ -222,14 +222,14 @@ class Matcher:
         ids = snapshot.ids.count
         if not snapshot.parts:
             return Matches(np.zeros(len(batch.start) + 1, np.int64), np.zeros(0, np.int32), snapshot.ids)
-        names, version = self._store.names, snapshot.version
+        names = self._store.names
         if not snapshot.shared:
             # The last is the smallest: what it finds is handed on from table to table.
             more = None
             for part in reversed(snapshot.parts):
-                more = part.match(batch, names, version, ids, more=more)
+                more = part.match(batch, names, ids, more=more)
             return Matches(*cast("Found", more), snapshot.ids)
-        found = [part.match(batch, names, version, ids) for part in snapshot.parts]
+        found = [part.match(batch, names, ids) for part in snapshot.parts]
         offsets, numbers = found[0]
         stamp = np.zeros(ids + 1, np.int64)
         epoch = 0

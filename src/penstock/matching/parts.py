@@ -53,14 +53,22 @@ class Found(NamedTuple):
 _NOTHING = Found(_NONE, np.empty(0, np.int32))
 
 
+class _Shared:
+    """What a part and its views share: things that are made once from the table."""
+
+    def __init__(self) -> None:
+        self.by_id: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
+        self.slot_of: NDArray[np.int32] = np.empty(0, np.int32)
+
+
 class Part(Deaths):
     """A table and its deaths."""
 
     def __init__(self, table: Table) -> None:
         super().__init__()
         self.table = table
-        self._by_id: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
-        self._slot_of: NDArray[np.int32] = np.empty(0, np.int32)
+        self._shared = _Shared()
+        self._view: Part | None = None
 
     @property
     def size(self) -> int:
@@ -81,11 +89,14 @@ class Part(Deaths):
     @property
     def nbytes(self) -> int:
         """The bytes of all arrays."""
-        return self.table.nbytes + self.died.nbytes
+        return self.table.nbytes + self.gone.nbytes
 
     def view(self) -> "Part":
-        """What readers use: a table never changes."""
-        return self
+        """The part as it is now; what is removed later is there still."""
+        if self._view is None or self._view.gone is not self.gone:
+            self._view = Part(self.table)
+            self._view.gone, self._view.dead, self._view._shared = self.gone, self.dead, self._shared
+        return self._view
 
     def columns(self, keep: NDArray[np.bool_], names: dict[str, int]) -> Columns:
         """The filters that are to be kept, as columns."""
@@ -101,29 +112,28 @@ class Part(Deaths):
 
     def positions_of(self, number: int) -> NDArray[np.int64]:
         """Where the living filters of an id stand."""
-        if self._by_id is None:
+        if self._shared.by_id is None:
             order = np.argsort(self.ids, kind="stable")
-            self._by_id = order, self.ids[order]
-        order, ids = self._by_id
+            self._shared.by_id = order, self.ids[order]
+        order, ids = self._shared.by_id
         first, last = np.searchsorted(ids, [number, number + 1])
         found = order[first:last]
         return found[self.are_alive(found)]
 
     def slot_of(self, names: dict[str, int]) -> NDArray[np.int32]:
         """For each attribute of the matcher its slot here, or -1."""
-        known = self._slot_of
+        known = self._shared.slot_of
         if len(known) <= len(names):
             made = np.full(len(names) + 64, -1, np.int32)
             for slot, name in enumerate(self.table.names):
                 made[names[name]] = slot
-            self._slot_of = known = made
+            self._shared.slot_of = known = made
         return known
 
     def match(
         self,
         batch: Batch,
         names: dict[str, int],
-        version: int,
         ids: int,
         *,
         filters: bool = False,
@@ -135,12 +145,12 @@ class Part(Deaths):
         `more`: ids that were found elsewhere, to come after them; none of them may be found here.
         """
         table = self.table
-        workspaces: WeakKeyDictionary[Part, _Workspace] | None = getattr(_local, "workspaces", None)
+        workspaces: WeakKeyDictionary[_Shared, _Workspace] | None = getattr(_local, "workspaces", None)
         if workspaces is None:
             workspaces = _local.workspaces = WeakKeyDictionary()
-        space = workspaces.get(self)
+        space = workspaces.get(self._shared)
         if space is None:
-            space = workspaces[self] = _Workspace(table)
+            space = workspaces[self._shared] = _Workspace(table)
         distinct = table.distinct or filters
         if not distinct:
             space.stamps(ids)
@@ -161,8 +171,7 @@ class Part(Deaths):
             table.places,
             distinct,
             table.size if filters else table.distinct_ids,
-            self.died,
-            version,
+            self.gone,
             space.scratch,
             space.match_epoch,
             visits,

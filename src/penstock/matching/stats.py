@@ -71,7 +71,7 @@ def stats_of(
         if batch is None or not events:
             break
         visits = np.zeros(part.size, np.int64)
-        found = part.match(batch, names, snapshot.version, snapshot.ids.count, filters=True, visits=visits)
+        found = part.match(batch, names, snapshot.ids.count, filters=True, visits=visits)
         tests += int(visits.sum())
         matches += len(found.numbers)
         hits = np.bincount(found.numbers, minlength=part.size)

@@ -2,9 +2,8 @@
 
 Filters are kept in parts. Most are compiled tables (`parts`): a large one, and smaller ones for what came
 later. What comes now stands in a delta, which takes filters at once but is slower to match with, and is
-compiled in the background when it has grown or when nothing more comes. A removed filter is marked with the
-version at which it was, and left behind at the next merge of its part. A reader takes a snapshot: the parts
-and the version of that time.
+compiled in the background when it has grown or when nothing more comes. A removed filter is marked, and left
+behind at the next merge of its part. A reader takes a snapshot: the parts, and what was marked at that time.
 """
 
 import threading
@@ -19,7 +18,6 @@ from penstock.filters.filter import Filter
 from penstock.matching.batch import Batch
 from penstock.matching.columns import Columns, ColumnsBuilder, concatenate
 from penstock.matching.compile import TABLE_ATTRIBUTES_MAX, compile_table
-from penstock.matching.deaths import ALIVE
 from penstock.matching.delta import Delta, View, forecast_of
 from penstock.matching.ids import IdTable
 from penstock.matching.kernels.delta_nodes import Forecast
@@ -68,7 +66,6 @@ class Snapshot(NamedTuple):
     """What a match works on."""
 
     parts: tuple[Part | View, ...]
-    version: int
     ids: IdTable
     shared: bool
     """Whether an id may have filters in more than one part."""
@@ -94,7 +91,6 @@ class Store:
         self._delta: Delta | None = None
         """The delta that filters are added to: the last part, if there is one."""
         self._forecast: tuple[int, Forecast] | None = None
-        self._version = 0
         self._shared = False
         self._current: Snapshot | None = None
         """What readers see, if they need not wait for anything."""
@@ -247,14 +243,12 @@ class Store:
                 raise UnknownSubscriptionError(f"nothing is subscribed under {keys[int(unknown[0])]!r:.80}")
             if len(np.unique(numbers)) < len(numbers):
                 raise PenstockError("an id is to be removed twice")
-            version = self._version + 1
-            self._remove_numbers(numbers, homes, version)
-            self._version = version
+            self._remove_numbers(numbers, homes)
             self._drop_dead()
             self._publish()
         self.tidy()
 
-    def _remove_numbers(self, numbers: NDArray[np.int32], homes: NDArray[np.int32], version: int) -> None:
+    def _remove_numbers(self, numbers: NDArray[np.int32], homes: NDArray[np.int32]) -> None:
         """Remove all that ids have; all of them have something."""
         several = numbers[homes == _SEVERAL]
         if len(several):
@@ -271,7 +265,7 @@ class Store:
             found = [at[here].astype(np.int64), *(part.positions_of(number) for number in several.tolist())]
             positions = np.concatenate(found)
             if len(positions):
-                part.kill(positions, version)
+                part.kill(positions)
         self.home[numbers] = _NOWHERE
         self.live_ids -= len(numbers)
 
@@ -293,9 +287,8 @@ class Store:
                     raise UnknownSubscriptionError(f"that filter is not subscribed under {key!r:.80}")
                 part, position, _ = held.pop(at)
                 chosen.append((part, position))
-            self._version += 1
             for part, position in chosen:
-                part.kill(np.array([position]), self._version)
+                part.kill(np.array([position]))
             if not held:
                 self.home[number] = _NOWHERE
                 self.live_ids -= 1
@@ -352,7 +345,7 @@ class Store:
     def _publish(self) -> Snapshot:
         """Let readers see what there is now; a change ends with this."""
         parts = tuple(part.view() for part in self._parts)
-        made = Snapshot(parts, self._version, self.ids, self._shared and len(parts) > 1)
+        made = Snapshot(parts, self.ids, self._shared and len(parts) > 1)
         # What is in the buffer has to be made a part first.
         self._current = None if self._buffer.ids else made
         return made
@@ -414,19 +407,22 @@ class Store:
                     if not parts or not threading.main_thread().is_alive():
                         del self._mergers[kind]
                         return
-                    version, names = self._version, dict(self.names)
+                    alive, names = [part.alive() for part in parts], dict(self.names)
                     sample = self.sample.batch(self.names)
-                self._merge(parts, version, names, sample)
+                self._merge(parts, alive, names, sample)
         except BaseException as error:
             with self.lock:
                 self._failure = error
                 self._mergers.pop(kind, None)
 
     def _merge(
-        self, parts: tuple[Part | Delta, ...], version: int, names: dict[str, int], sample: Batch | None
+        self,
+        parts: tuple[Part | Delta, ...],
+        alive: list[NDArray[np.bool_]],
+        names: dict[str, int],
+        sample: Batch | None,
     ) -> None:
-        """Compile several parts into one table, and put it into their place."""
-        alive = [part.alive(version) for part in parts]
+        """Compile what was alive of several parts into one table, and put it into their place."""
         columns = concatenate(
             [part.columns(kept, names) for part, kept in zip(parts, alive, strict=True)], list(names)
         )
@@ -439,13 +435,14 @@ class Store:
             if at is None or self._parts[at : at + len(parts)] != parts:
                 return  # another merge, or a removal, was quicker: try again
             for made in merged:
-                died = np.concatenate([part.deaths()[kept] for part, kept in zip(parts, alive, strict=True)])[
+                # Some may have been removed meanwhile.
+                still = np.concatenate([part.alive()[kept] for part, kept in zip(parts, alive, strict=True)])[
                     order
                 ]
-                dead = np.flatnonzero(died != ALIVE)
+                dead = np.flatnonzero(~still)
                 if len(dead):
-                    made.died, made.dead = died, len(dead)
-                self._settle(made, died == ALIVE)
+                    made.kill(dead)
+                self._settle(made, still)
             self._parts = (*self._parts[:at], *merged, *self._parts[at + len(parts) :])
             if at == 0:
                 self.learnt = sample is not None
@@ -472,7 +469,7 @@ class Store:
             # The dead may belong to ids that are gone; no match asks for theirs.
             renumbered[renumbered < 0] = 0
             made = Part(part.table.with_ids(renumbered))
-            made.died, made.dead = part.died, part.dead
+            made.gone, made.dead = part.gone, part.dead
             parts.append(made)
         home = np.full(len(live) + 64, _NOWHERE, np.int32)
         home[: len(live)] = self.home[live]
@@ -486,7 +483,8 @@ class Store:
             parts = self._parts
             # What is being merged in the background finds its parts gone, and lets it be.
             if parts and (anew or len(parts) > 1 or parts[0].dead or not isinstance(parts[0], Part)):
-                self._merge(parts, self._version, self.names, self.sample.batch(self.names))
+                alive = [part.alive() for part in parts]
+                self._merge(parts, alive, self.names, self.sample.batch(self.names))
             self._forget_ids()
             self._publish()
             only = self._parts[0] if self._parts else None

@@ -47,7 +47,7 @@ from penstock.matching.kernels.delta_nodes import (
 )
 from penstock.matching.kernels.jit import inlined, kernel, leaf
 from penstock.matching.kernels.patterns import GENERAL, SUFFIX, code_points, like_short
-from penstock.matching.kernels.search import Array, hash_bytes, key_of_bits, same_bytes
+from penstock.matching.kernels.search import Array, hash_bytes, is_gone, key_of_bits, same_bytes
 
 _ABSENT, _BOOL, _NUMBER, _TIME, _STRING, _NAN, _EXISTS, _PATTERN_ONLY, _NEVER = range(9)
 """Kinds of condition, as in `columns`."""
@@ -395,8 +395,7 @@ def _match_events(
     newer_entries: Array,
     distinct: bool,
     as_filters: bool,
-    died: Array,
-    version: int,
+    gone: Array,
     at: Array,
     path: Array,
     hit: Array,
@@ -548,11 +547,9 @@ def _match_events(
             f = packed_filter(candidates[j])
             if candidates[j] & 1 == 0:
                 touched += tests[filter_offsets[f], TEST_WHAT]
-            if len(died) > 0:
-                touched += died[f]
         for j in range(found):
             f = packed_filter(candidates[j])
-            if len(died) > 0 and died[f] <= version:
+            if len(gone) > 0 and is_gone(gone, f):
                 continue
             ok = True
             c_first = 0
@@ -647,8 +644,7 @@ def match_delta(
     newer: Run,
     distinct: bool,
     as_filters: bool,
-    died: Array,
-    version: int,
+    gone: Array,
     at: Array,
     candidates: Array,
     seen: Array,
@@ -769,8 +765,7 @@ def match_delta(
             newer_entries,
             distinct,
             as_filters,
-            died,
-            version,
+            gone,
             at,
             path,
             hit,

@@ -21,7 +21,7 @@ import numpy as np
 from penstock.matching.batch import NO_EVENT, Batch
 from penstock.matching.kernels.jit import inlined, kernel, outlined
 from penstock.matching.kernels.resolve import NUMBERS
-from penstock.matching.kernels.search import Array
+from penstock.matching.kernels.search import Array, is_gone
 from penstock.matching.kernels.words import (
     CODE_MASK,
     CODE_SHIFT,
@@ -170,8 +170,7 @@ def _match_events(
     members: Array,
     distinct: bool,
     all_ids: int,
-    died: Array,
-    version: int,
+    gone: Array,
     code: Array,
     present: Array,
     bits: Array,
@@ -311,7 +310,7 @@ def _match_events(
             if eager:
                 for r in range(sure_runs):
                     for f in range(sure[r, 0], sure[r, 1]):
-                        if stamp[ids[f]] == epoch or (len(died) > 0 and died[f] <= version):
+                        if stamp[ids[f]] == epoch or (len(gone) > 0 and is_gone(gone, f)):
                             continue
                         stamp[ids[f]] = epoch
                         out[n] = ids[f]
@@ -408,18 +407,20 @@ def _match_events(
         for r in range(sure_runs):
             first = sure[r, 0]
             last = sure[r, 1]
-            if distinct and len(died) == 0:
+            if distinct and len(gone) == 0:
                 for f in range(first, last):
                     out[n] = ids[f]
                     n += 1
+            elif distinct:
+                # Written in any case, and written over: no branch to guess.
+                for f in range(first, last):
+                    out[n] = ids[f]
+                    n += 1 - is_gone(gone, f)
             else:
                 for f in range(first, last):
-                    if len(died) > 0 and died[f] <= version:
+                    if stamp[ids[f]] == epoch or (len(gone) > 0 and is_gone(gone, f)):
                         continue
-                    if not distinct:
-                        if stamp[ids[f]] == epoch:
-                            continue
-                        stamp[ids[f]] = epoch
+                    stamp[ids[f]] = epoch
                     out[n] = ids[f]
                     n += 1
             if n - begin == all_ids:
@@ -450,7 +451,7 @@ def _match_events(
                     elif high > 0 and not _is_other(c, low, high, slot_times[slot], slot_strings[slot]):
                         continue
                     if place & _DONE:
-                        if len(died) > 0 and died[f] <= version:
+                        if len(gone) > 0 and is_gone(gone, f):
                             continue
                         key = np.int64(place & LOW_HALF)
                         if not distinct:
@@ -508,7 +509,7 @@ def _match_events(
                         break
                     word = words[w]
                     w += 1
-                if not ok or (len(died) > 0 and died[f] <= version):
+                if not ok or (len(gone) > 0 and is_gone(gone, f)):
                     continue
                 if not distinct:
                     stamp[key] = epoch
@@ -543,8 +544,7 @@ def match(
     places: Places,
     distinct: bool,
     all_ids: int,
-    died: Array,
-    version: int,
+    gone: Array,
     scratch: Scratch,
     epoch: int,
     visits: Array,
@@ -554,9 +554,9 @@ def match(
     """Offsets and ids of the filters that match each of the events, the last epoch used, and a number.
 
     `distinct`: no id has two filters, so that none can be found twice. `all_ids`: how many ids there are,
-    so that an event which matched them all is done with. `visits`, if not empty, counts for each filter how
-    often it was tested. `more_offsets` and `more_ids`, if not empty, are what another table found, and come
-    after the ids of each event.
+    so that an event which matched them all is done with. `gone`: see `Deaths`. `visits`, if not empty, counts
+    for each filter how often it was tested. `more_offsets` and `more_ids`, if not empty, are what another
+    table found, and come after the ids of each event.
     """
     ids, filter_record, words = filters
     slot_first, slot_split, slot_last, slot_times, slot_strings, record, positions, keys = lists
@@ -623,8 +623,7 @@ def match(
             members,
             distinct,
             all_ids,
-            died,
-            version,
+            gone,
             code,
             present,
             bits,

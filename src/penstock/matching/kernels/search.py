@@ -14,6 +14,7 @@ _K2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _S8 = np.uint64(8)
 _S29 = np.uint64(29)
 _S32 = np.uint64(32)
+_ONE = np.uint64(1)
 _SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 _EXACT = 2**53
 
@@ -100,6 +101,12 @@ def count_to(keys: Array, start: int, end: int, key: int) -> int:
     if length == 1 and keys[base] <= key:
         base += 1
     return base - start
+
+
+@inlined
+def is_gone(gone: Array, f: int) -> int:
+    """1 if the bit of a filter is set, otherwise 0."""
+    return np.int64((gone[f >> 6] >> np.uint64(f & 63)) & _ONE)
 
 
 @inlined
