@@ -7,38 +7,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import EventError, LimitError, UnsupportedValueError
+from penstock.matching.arrow_texts import is_text, texts_of
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, NO_EVENT, STRING, TIME, Batch
 from penstock.model.arrow import NANOSECONDS_OF_UNIT, SKIP_HINT, events_from_arrow, family_of_arrow
 from penstock.model.events import Unsupported, is_skip
-from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN, NESTING_MAX, STRING_LENGTH_MAX
+from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN, NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FEW: Final = 0.75
-"""Strings are looked up once for each different one where less than this share of a sample differs."""
-
-_LOOKED_AT: Final = 256
+_NULL: Final = -1
 
 
 class _Unsuitable(Exception):  # noqa: N818 - not an error: the rows are looked at one by one then
     """A value that cannot be taken as it is: the row-wise reading knows what to do, or to say, about it."""
 
 
-class _Column(NamedTuple):
-    """The values of one attribute, and for each row which of them it has."""
+class _Values(NamedTuple):
+    """The values of one column, or of some, and for each row which of them it has."""
 
-    attribute: int
+    attribute: NDArray[np.int32]
     state: NDArray[np.uint8]
     bits: NDArray[np.int64]
     length: NDArray[np.int32]
     text: NDArray[np.uint8]
-    which: NDArray[np.int32] | None
-    """None: row i has value i."""
-    valid: NDArray[np.bool_] | None
-    """None: all are."""
+    which: NDArray[np.int32]
+    """A row for each row, a column for each column."""
+    nulls: bool
+    """Whether there may be _NULL in it."""
 
 
 def record_batches(given: Any, rows: int) -> "Iterator[pa.RecordBatch]":
@@ -47,6 +45,9 @@ def record_batches(given: Any, rows: int) -> "Iterator[pa.RecordBatch]":
 
     whole = [given] if isinstance(given, pa.RecordBatch) else pa.RecordBatchReader.from_stream(given)
     for batch in whole:
+        if 0 < batch.num_rows <= rows:
+            yield batch
+            continue
         for at in range(0, batch.num_rows, rows):
             yield batch.slice(at, rows)
 
@@ -57,11 +58,22 @@ def batch_of_arrow(
     """The rows of a record batch as events. Nulls are absent attributes, structs are flattened with dots."""
     skip = is_skip(unsupported)
     arrays = _named_arrays(rows, names, skip)
+    texts = [(array, names[name]) for name, array in arrays if is_text(array.type)]
+    others = [(array, names[name]) for name, array in arrays if not is_text(array.type)]
     try:
-        columns = [_column(array, names[name]) for name, array in arrays]
+        values = [_column(array, attribute) for array, attribute in others]
+        if texts:
+            values.append(_texts(texts))
+        if not values:
+            # No filter names any of the columns.
+            nothing = _plain(0, INTEGER, np.zeros(0, np.int64), None)
+            values.append(nothing._replace(which=np.zeros((rows.num_rows, 0), np.int32)))
     except _Unsuitable:
         return _row_by_row(rows, names, unsupported, first_row)
-    batch = _batch(columns, rows.num_rows)
+    batch = _batch(values, rows.num_rows)
+    if batch.count.all():
+        return batch
+    # Rows without an attribute that filters name: have they any?
     void = _void_rows(rows)
     if void is not None and void.any():
         if not skip:
@@ -97,7 +109,7 @@ def _named_arrays(
             found += _named_arrays(array, names, skip, name + ".", depth + 1)
         elif name not in names:
             continue
-        elif family_of_arrow(array.type) is not None:
+        elif is_text(array.type) or family_of_arrow(array.type) is not None:
             found.append((name, array))
         elif not skip and array.null_count < len(array):
             raise UnsupportedValueError(
@@ -111,28 +123,15 @@ def _named_arrays(
     return found
 
 
-def _column(array: "pa.Array", attribute: int) -> _Column:
+def _column(array: "pa.Array", attribute: int) -> _Values:
     """The values of a column that has a family."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(array.type):
-        valid = _valid(array.indices)
-        index = array.indices.fill_null(0) if valid is not None else array.indices
-        values = _column(array.dictionary, attribute)
-        numbers = index.to_numpy(zero_copy_only=False)
-        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < max(1, len(array.dictionary))):
-            raise EventError("a dictionary column has an index that is outside its dictionary")
-        numbers = numbers.astype(np.int32)
-        if values.valid is not None and len(values.valid):
-            # A value of the dictionary that is null.
-            valid = values.valid[numbers] & (True if valid is None else valid)
-        if not len(values.state):
-            numbers, valid = np.zeros(0, np.int32), np.zeros(len(array), np.bool_)
-            return values._replace(which=np.zeros(len(array), np.int32), valid=valid)
-        return values._replace(which=numbers, valid=valid)
+        return _dictionary_column(array, attribute)
+    if is_text(array.type):
+        return _texts([(array, attribute)])
     family = family_of_arrow(array.type)
-    if family is Family.STRING:
-        return _string_column(array, attribute)
     valid = _valid(array)
     if family is Family.BOOL:
         filled = array.fill_null(False) if valid is not None else array
@@ -153,9 +152,55 @@ def _column(array: "pa.Array", attribute: int) -> _Column:
 
 def _plain(
     attribute: int, state: int | NDArray[np.uint8], bits: NDArray[np.int64], valid: NDArray[np.bool_] | None
-) -> _Column:
-    states = np.full(len(bits), state, np.uint8) if isinstance(state, int) else state
-    return _Column(attribute, states, bits, np.zeros(len(bits), np.int32), np.zeros(0, np.uint8), None, valid)
+) -> _Values:
+    """A value for each row."""
+    rows = len(bits)
+    which = np.arange(rows, dtype=np.int32)
+    if valid is not None:
+        which[~valid] = _NULL
+    return _Values(
+        attribute=np.full(rows, attribute, np.int32),
+        state=np.full(rows, state, np.uint8) if isinstance(state, int) else state,
+        bits=bits,
+        length=np.zeros(rows, np.int32),
+        text=np.zeros(0, np.uint8),
+        which=which.reshape(rows, 1),
+        nulls=valid is not None,
+    )
+
+
+def _dictionary_column(array: "pa.DictionaryArray", attribute: int) -> _Values:
+    """The values of a dictionary, which itself may have nulls, and repeat what it has."""
+    valid = _valid(array.indices)
+    values = _column(array.dictionary, attribute)
+    index = (array.indices.fill_null(0) if valid is not None else array.indices).to_numpy(
+        zero_copy_only=False
+    )
+    if len(index) and not (index.min() >= 0 and index.max() < max(1, len(array.dictionary))):
+        raise EventError("a dictionary column has an index that is outside its dictionary")
+    if not len(array.dictionary):
+        return values._replace(which=np.full((len(array), 1), _NULL, np.int32), nulls=True)
+    which = values.which.reshape(-1).take(index)
+    if valid is not None:
+        which[~valid] = _NULL
+    return values._replace(which=which.reshape(-1, 1), nulls=values.nulls or valid is not None)
+
+
+def _texts(columns: "list[tuple[pa.Array, int]]") -> _Values:
+    """The values of all columns of texts."""
+    arrays = [array for array, _ in columns]
+    found = texts_of(arrays, [attribute for _, attribute in columns])
+    if found is None:
+        raise _Unsuitable
+    return _Values(
+        attribute=found.attribute,
+        state=np.full(len(found.start), STRING, np.uint8),
+        bits=found.start,
+        length=found.length,
+        text=found.text,
+        which=found.which,
+        nulls=any(array.null_count for array in arrays),
+    )
 
 
 def _valid(array: "pa.Array") -> NDArray[np.bool_] | None:
@@ -180,77 +225,54 @@ def _nanoseconds(array: "pa.Array", valid: NDArray[np.bool_] | None) -> NDArray[
     return values * scale
 
 
-def _string_column(array: "pa.Array", attribute: int) -> _Column:
-    import pyarrow as pa
-
-    count = len(array)
-    if count > _LOOKED_AT and len(array[:_LOOKED_AT].unique()) < _FEW * _LOOKED_AT:
-        return _column(array.dictionary_encode(), attribute)
-    if not pa.types.is_large_string(array.type):
-        array = array.cast(pa.large_string())
-    _, raw_offsets, data = array.buffers()
-    offsets = np.frombuffer(raw_offsets, np.int64)[array.offset : array.offset + count + 1]
-    first, last = (int(offsets[0]), int(offsets[-1])) if count else (0, 0)
-    text = np.frombuffer(data, np.uint8)[first:last].copy() if data is not None else np.zeros(0, np.uint8)
-    length = np.diff(offsets).astype(np.int32) if count else np.zeros(0, np.int32)
-    start = offsets[:-1] - first if count else np.zeros(0, np.int64)
-    _check_text(text, start, length)
-    return _Column(attribute, np.full(count, STRING, np.uint8), start, length, text, None, _valid(array))
-
-
-def _check_text(text: NDArray[np.uint8], start: NDArray[np.int64], length: NDArray[np.int32]) -> None:
-    """See to it that strings are UTF-8, each for itself, and not too long."""
-    if len(length) and length.max() > STRING_LENGTH_MAX:
-        raise _Unsuitable
-    if len(text) and text.max() >= 0x80:
-        try:
-            text.tobytes().decode()
-        except UnicodeDecodeError:
-            raise _Unsuitable from None
-        begins = text[start[length > 0]]
-        if ((begins & 0xC0) == 0x80).any():
-            raise _Unsuitable
-
-
-def _batch(columns: list[_Column], rows: int) -> Batch:
-    """Lay the columns' values end to end, and the rows' entries one after another."""
-    value_starts = np.cumsum([0] + [len(column.state) for column in columns])
-    text_starts = np.cumsum([0] + [len(column.text) for column in columns])
-    width = len(columns)
-    entries = np.empty((rows, width), np.int32)
-    for at, column in enumerate(columns):
-        index = np.arange(rows, dtype=np.int32) if column.which is None else column.which
-        np.add(index, np.int32(value_starts[at]), out=entries[:, at], casting="unsafe")
-    start = np.arange(rows, dtype=np.int64) * width
-    count = np.full(rows, width, np.int32)
-    flat = entries.reshape(-1)
-    if any(column.valid is not None for column in columns):
-        valid = np.ones((rows, width), np.bool_)
-        for at, column in enumerate(columns):
-            if column.valid is not None:
-                valid[:, at] = column.valid
-        flat = flat[valid.reshape(-1)]
-        count = valid.sum(axis=1, dtype=np.int32)
+def _batch(parts: list[_Values], rows: int) -> Batch:
+    """Lay values end to end, and the rows' entries one after another."""
+    values = parts[0] if len(parts) == 1 else _joined(parts, rows)
+    width = values.which.shape[1]
+    entries = values.which.reshape(-1)
+    if values.nulls:
+        valid = entries >= 0
+        entries = entries[valid]
+        count = valid.reshape(rows, width).sum(axis=1, dtype=np.int32)
         start = np.zeros(rows, np.int64)
         np.cumsum(count[:-1], out=start[1:])
-    empty: list[Any] = [np.zeros(0, np.int64)]
+    else:
+        count = np.full(rows, width, np.int32)
+        start = np.arange(rows, dtype=np.int64) * width
     return Batch(
         start=start,
         count=count,
-        entries=flat,
-        value_attribute=np.repeat(
-            np.array([column.attribute for column in columns], np.int32), np.diff(value_starts)
+        entries=entries,
+        value_attribute=values.attribute,
+        value_state=values.state,
+        value_bits=values.bits,
+        value_length=values.length,
+        arena=values.text,
+    )
+
+
+def _joined(parts: list[_Values], rows: int) -> _Values:
+    """Values laid end to end."""
+    value_starts = np.cumsum([0] + [len(part.state) for part in parts])
+    text_starts = np.cumsum([0] + [len(part.text) for part in parts])
+    which = np.empty((rows, sum(part.which.shape[1] for part in parts)), np.int32)
+    column = 0
+    for at, part in enumerate(parts):
+        here = which[:, column : column + part.which.shape[1]]
+        np.add(part.which, np.int32(value_starts[at]), out=here)
+        if part.nulls:
+            here[part.which < 0] = _NULL
+        column += part.which.shape[1]
+    return _Values(
+        attribute=np.concatenate([part.attribute for part in parts]),
+        state=np.concatenate([part.state for part in parts]),
+        bits=np.concatenate(
+            [part.bits + text_starts[at] if len(part.text) else part.bits for at, part in enumerate(parts)]
         ),
-        value_state=np.concatenate([column.state for column in columns] or empty).astype(np.uint8),
-        value_bits=np.concatenate(
-            [
-                column.bits + text_starts[at] if len(column.text) else column.bits
-                for at, column in enumerate(columns)
-            ]
-            or empty
-        ),
-        value_length=np.concatenate([column.length for column in columns] or empty).astype(np.int32),
-        arena=np.concatenate([column.text for column in columns] or empty).astype(np.uint8),
+        length=np.concatenate([part.length for part in parts]),
+        text=np.concatenate([part.text for part in parts]),
+        which=which,
+        nulls=any(part.nulls for part in parts),
     )
 
 
