@@ -1,16 +1,20 @@
-"""Inputs made to break matching: each is answered as the reference answers it.
+"""Inputs made to break matching: each is answered as the reference answers it, and its work is bounded.
 
-Where docs/MATCHING.md says that tests are counted, the number of filters tested is held against its factor;
-nothing is timed.
+Nothing is timed. Work is counted, as turns of loops (see `counted_work`), for each attribute and byte of the
+event and each id found; and the most that any event takes is held against the median of an ordinary workload
+of as many filters. The factors are those of docs/MATCHING.md.
 """
 
 import random
+from pathlib import Path
+from statistics import median
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from counted_work import work_of
 from penstock.errors import LimitError, UnknownSubscriptionError
 from penstock.filters import patterns
 from penstock.filters.constraint import Constraint
@@ -21,6 +25,61 @@ from penstock.matching.compile import symbols_of
 from penstock.matching.kernels.patterns import like_text
 from penstock.matching.matcher import Matcher
 from penstock.matching.reference import ReferenceMatcher
+from penstock.workloads import forwarding
+
+WILDCARDS = "LIKE with many wildcards"
+SHARED_PREFIXES = "substrings that share prefixes"
+EVERY_FILTER = "an attribute in every filter, with the same value"
+NOTHING_ELSE = "an attribute in every filter, and nothing else"
+WIDE_EVENT = "events of 1,000 attributes"
+LONG_STRINGS = "strings of 1 MB"
+
+FACTORS = {
+    WILDCARDS: 4,
+    SHARED_PREFIXES: 2,
+    EVERY_FILTER: 1,
+    NOTHING_ELSE: 8,
+    WIDE_EVENT: 2,
+    LONG_STRINGS: 2,
+}
+"""How many times the work of the median ordinary event each may take, by its row in the docs."""
+
+ORDINARY_FILTERS = 10_000
+ORDINARY_EVENTS = 300
+
+
+@pytest.fixture(scope="module")
+def ordinary() -> float:
+    """The median work of the events of the forwarding paper's workload: all kinds of constraint."""
+    made = forwarding.filters(ORDINARY_FILTERS, 1)
+    messages = forwarding.messages(ORDINARY_EVENTS, 1)
+    engine = Matcher((i, forwarding.as_filter(made, i)) for i in range(ORDINARY_FILTERS))
+    events: list[dict[str, object]] = [dict(forwarding.as_event(messages, i)) for i in range(ORDINARY_EVENTS)]
+    engine.learn(events)
+    return median(work_of(engine, events))
+
+
+def assert_bounded(engine: Matcher, events: list[dict[str, object]], ordinary: float, row: str) -> None:
+    worst = max(work_of(engine, events))
+    assert worst <= FACTORS[row] * ordinary, f"{worst / ordinary:.2f} times the work of an ordinary event"
+
+
+def test_the_docs_state_these_factors() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "MATCHING.md").read_text()
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
+    stated = {
+        name: int(cells[3].strip().removesuffix("×"))
+        for name in FACTORS
+        for cells in rows
+        if cells[1].strip().startswith(name)
+    }
+    assert stated == FACTORS
+
+
+def test_what_is_not_bounded_is_counted_too(ordinary: float) -> None:
+    """Patterns without a letter are verified one by one: the count shows it, and no factor would hold."""
+    engine, _ = engines([(str(n), Filter([Constraint("x", "like", "_" * n + "%")])) for n in range(100, 400)])
+    assert min(work_of(engine, [{"x": "a" * 50}])) > max(FACTORS.values()) * ordinary
 
 
 def engines(filters: list[tuple[str, Filter]]) -> tuple[Matcher, ReferenceMatcher[str]]:
@@ -35,7 +94,7 @@ def assert_same(engine: Matcher, reference: ReferenceMatcher[str], events: list[
 
 
 @pytest.mark.parametrize("size", [10, 1_000, 100_000])
-def test_like_of_many_wildcards(size: int) -> None:
+def test_like_of_many_wildcards(size: int, ordinary: float) -> None:
     """A pattern of 500 wildcards on texts that nearly match it: no backtracking, whatever the length."""
     text = "%".join("ab" * 100) + "%_" * 100 + "%c"
     engine, reference = engines(
@@ -50,6 +109,29 @@ def test_like_of_many_wildcards(size: int) -> None:
         {"x": "ab" * size + "acb"},
     ]
     assert_same(engine, reference, events)
+    assert_bounded(engine, events, ordinary, WILDCARDS)
+
+
+@pytest.mark.parametrize("size", [60, 2_000, 100_000])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "%" + "a_" * 500 + "b%x%",
+        "%" + "_" * 1_000 + "ab%",
+        "%" + "a" * 15 + "%a" * 400 + "b%x%",
+        "%" + "".join(map(chr, range(0x100, 0x2E0))) + "_a%b%",
+        "%" + "a" * 31 + "_" + "a" * 30 + "b%",
+    ],
+)
+def test_like_of_long_stretches(pattern: str, size: int, ordinary: float) -> None:
+    """Texts that have the needle, and match all of the pattern but its end, at every place."""
+    engine, reference = engines([("wild", Filter([Constraint("x", "like", pattern)]))])
+    letters = pattern.strip("%").split("%")[0].replace("_", "a").removesuffix("b")
+    near = (letters * (size // len(letters) + 1))[:size]
+    texts = ["a" * size + end for end in ("", "x", "bx")] + [near + end for end in ("", "x", "abx")]
+    events: list[dict[str, object]] = [{"x": text} for text in texts]
+    assert_same(engine, reference, events)
+    assert_bounded(engine, events, ordinary, WILDCARDS)
 
 
 @pytest.mark.parametrize("stretch", ["a" * 90 + "b", "a_" * 60 + "b", "_" * 70 + "ab"])
@@ -64,7 +146,7 @@ def test_like_finds_long_stretches_in_long_texts(stretch: str) -> None:
         assert found == patterns.matches(pattern, text)
 
 
-def test_ten_thousand_substrings_that_share_prefixes() -> None:
+def test_ten_thousand_substrings_that_share_prefixes(ordinary: float) -> None:
     """One automaton finds them all in one pass; each is looked at once however often it occurs."""
     needles = ["a" * n for n in range(1, 101)] + [
         "a" * n + "b" * m for n in range(1, 100) for m in range(1, 101)
@@ -80,8 +162,13 @@ def test_ten_thousand_substrings_that_share_prefixes() -> None:
         {"x": "c"},
     ]
     assert_same(engine, reference, events)
-    long = engine.match_batch([{"x": "a" * 2**20}])
-    assert len(long[0]) == 100
+    long: list[dict[str, object]] = [
+        {"x": "a" * 2**20},
+        {"x": ("a" * 99 + "b") * 10_000},
+        {"x": ("a" * 99 + "b" * 99) * 5_000},
+    ]
+    assert list(map(len, engine.match_batch(long))) == [100, 198, 9_900]
+    assert_bounded(engine, [*events, *long], ordinary, SHARED_PREFIXES)
     # As many nodes as different prefixes, not as letters in all needles.
     table = engine._store.compact()
     assert table is not None
@@ -99,7 +186,7 @@ def test_substrings_that_also_end_the_text() -> None:
     assert_same(engine, reference, [{"x": "ab" * n + tail} for n in (1, 5, 60) for tail in ("", "a", "é")])
 
 
-def test_an_attribute_in_every_filter() -> None:
+def test_an_attribute_in_every_filter(ordinary: float) -> None:
     """The attribute tells nothing: filters are found by their other condition, so few are tested."""
     filters = [
         (f"f{i}", Filter([Constraint("kind", "=", "order"), Constraint("customer", "=", i)]))
@@ -110,9 +197,10 @@ def test_an_attribute_in_every_filter() -> None:
     assert_same(engine, reference, events[:5])
     stats = engine.stats(events)
     assert stats.tests_per_event <= 10
+    assert_bounded(engine, events, ordinary, EVERY_FILTER)
 
 
-def test_an_attribute_in_every_filter_and_nothing_else() -> None:
+def test_an_attribute_in_every_filter_and_nothing_else(ordinary: float) -> None:
     """All filters on one attribute: intervals of all widths. Few more are tested than match."""
     chance = random.Random(3)  # noqa: S311 - a workload
     filters = []
@@ -129,9 +217,10 @@ def test_an_attribute_in_every_filter_and_nothing_else() -> None:
     assert_same(engine, reference, events[:10])
     stats = engine.stats(events)
     assert stats.tests_per_event <= 4 * max(1.0, stats.matches_per_event)
+    assert_bounded(engine, events, ordinary, NOTHING_ELSE)
 
 
-def test_an_event_with_a_thousand_attributes() -> None:
+def test_an_event_with_a_thousand_attributes(ordinary: float) -> None:
     """Only the attributes that filters name cost anything, and pairs of attributes only where planes are."""
     filters = [
         (
@@ -147,9 +236,10 @@ def test_an_event_with_a_thousand_attributes() -> None:
     stats_of_wide, stats_of_narrow = engine.stats([wide]), engine.stats([narrow])
     # A hundred times the attributes: about a hundred times the tests, and not their square.
     assert stats_of_wide.tests_per_event <= 300 * max(1.0, stats_of_narrow.tests_per_event)
+    assert_bounded(engine, [wide, narrow], ordinary, WIDE_EVENT)
 
 
-def test_strings_of_a_megabyte() -> None:
+def test_strings_of_a_megabyte(ordinary: float) -> None:
     engine, reference = engines(
         [
             ("equal", Filter([Constraint("x", "=", "b" * 60_000)])),
@@ -169,6 +259,7 @@ def test_strings_of_a_megabyte() -> None:
         {"x": "ab" * (mega // 2)},
     ]
     assert_same(engine, reference, events)
+    assert_bounded(engine, events, ordinary, LONG_STRINGS)
 
 
 def test_many_values_in_lists_and_not_in_lists() -> None:
