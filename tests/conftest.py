@@ -1,7 +1,8 @@
-"""Hypothesis profiles: quick and repeatable for `make test`, thorough for `make nightly`."""
+"""Hypothesis profiles: quick and repeatable for `make test`, thorough for `make nightly`; warm kernels."""
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -11,3 +12,15 @@ settings.register_profile(
 )
 settings.register_profile("nightly", max_examples=20_000, deadline=None, suppress_health_check=_SLOW_IS_FINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(scope="session")
+def warm_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Kernels on disk. Commands that have to compile them say so, where tests want standard error empty."""
+    from penstock.cli.main import main
+
+    folder = tmp_path_factory.mktemp("warm")
+    (folder / "s.jsonl").write_text('{"id": 1, "filter": "x = 1"}\n')
+    (folder / "e.jsonl").write_text('{"x": 1}\n')
+    files = ["--subscriptions", str(folder / "s.jsonl"), "--events", str(folder / "e.jsonl")]
+    assert main(["match", *files, "--output", str(folder / "out.jsonl")]) == 0

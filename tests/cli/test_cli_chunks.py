@@ -23,6 +23,8 @@ from penstock.cli.pool import cores, in_flight_max, in_order
 from penstock.matching.reference import ReferenceMatcher
 
 Capture = pytest.CaptureFixture[bytes]
+
+pytestmark = pytest.mark.usefixtures("warm_kernels")
 Row = dict[str, Any]
 
 CONDITIONS = [

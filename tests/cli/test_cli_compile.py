@@ -3,13 +3,18 @@
 import io
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from penstock.cli.kernels import note_if_cold
 from penstock.cli.main import main
+from penstock.matching.kernels.jit import is_cached
 
 Capture = pytest.CaptureFixture[bytes]
+
+pytestmark = pytest.mark.usefixtures("warm_kernels")
 
 RULES = [
     {"id": "late", "filter": "delay > 60"},
@@ -39,7 +44,9 @@ def test_compiled_subscriptions_match_as_those_of_the_file(capsysbinary: Capture
     assert match("s.jsonl") == 0
     assert capsysbinary.readouterr() == (ANSWER, b"")
     assert compile_rules() == 0
-    assert capsysbinary.readouterr() == (b"", b"")
+    size = sum(file.stat().st_size for file in Path("rules").iterdir())
+    said = f"rules: 3 filters under 2 ids, {size:,} bytes\n"
+    assert capsysbinary.readouterr() == (said.encode(), b"")
     assert match() == 0
     assert match("rules/", "--jobs", "2") == 0
     assert capsysbinary.readouterr() == (2 * ANSWER, b"")
@@ -48,6 +55,7 @@ def test_compiled_subscriptions_match_as_those_of_the_file(capsysbinary: Capture
 def test_no_subscriptions_can_be_compiled_too(capsysbinary: Capture) -> None:
     Path("s.jsonl").write_text("")
     assert compile_rules() == 0
+    assert capsysbinary.readouterr().out.startswith(b"rules: 0 filters under 0 ids, ")
     assert match() == 0
     assert capsysbinary.readouterr() == (b"", b"")
 
@@ -56,6 +64,7 @@ def test_compiling_reads_what_match_reads(monkeypatch: pytest.MonkeyPatch, capsy
     text = b'id,filter\nlate,"[delay,>,60]"\n'
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     assert compile_rules("--subscriptions-format", "csv", "--from", "padres", subscriptions="-") == 0
+    assert capsysbinary.readouterr().out.startswith(b"rules: 1 filter under 1 id, ")
     assert match() == 0
     assert capsysbinary.readouterr().out == b'{"event":0,"ids":["late"]}\n{"event":1,"ids":["late"]}\n'
 
@@ -64,6 +73,7 @@ def test_compiling_again_replaces_what_was_compiled(capsysbinary: Capture) -> No
     assert compile_rules() == 0
     Path("s.jsonl").write_text('{"id": "only", "filter": "delay = 70"}\n')
     assert compile_rules() == 0
+    capsysbinary.readouterr()
     assert match() == 0
     assert capsysbinary.readouterr().out == b'{"event":0,"ids":["only"]}\n'
     Path("s.jsonl").write_text('{"id": "only", "filter": "delay ="}\n')
@@ -95,6 +105,7 @@ def test_a_folder_that_is_damaged_or_something_else_is_refused(capsysbinary: Cap
     assert match("empty") == 2
     assert capsysbinary.readouterr().err.startswith(b"penstock: empty: no matcher is saved here")
     assert compile_rules() == 0
+    capsysbinary.readouterr()
     array = max(Path("rules").glob("*.bin"), key=lambda file: file.stat().st_size)
     content = bytearray(array.read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -116,7 +127,91 @@ def test_a_folder_is_no_file_of_subscriptions(capsysbinary: Capture) -> None:
 
 def test_a_family_that_no_event_has_is_noted_with_a_folder_too(capsysbinary: Capture) -> None:
     assert compile_rules() == 0
+    capsysbinary.readouterr()
     assert match("rules", "--family", "dely=number") == 0
     out, err = capsysbinary.readouterr()
     assert out == ANSWER
     assert err.decode() == "penstock: note: --family dely=…: no event seen has the attribute 'dely'\n"
+
+
+def test_families_that_cannot_meet_are_noted_with_a_folder_as_with_the_file(capsysbinary: Capture) -> None:
+    rules = [
+        {"id": "a", "filter": "delay > 60 and up = true"},
+        {
+            "id": "b",
+            "filter": "origin like '%F%' and at > timestamp '2013-01-01T00:00:00Z' and there is null",
+        },
+        {"id": "c", "filter": "origin = 'JFK' or delay in (1, 2, 5) or code is not null or up != false"},
+    ]
+    events = [{"delay": "70", "origin": 5, "at": "2013-01-01", "up": True, "there": 1, "code": "x"}]
+    Path("s.jsonl").write_text("".join(json.dumps(rule) + "\n" for rule in rules))
+    Path("e.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    assert compile_rules() == 0
+    capsysbinary.readouterr()
+    said = []
+    for source in ("s.jsonl", "rules"):
+        assert match(source, "--family", "dely=number", "--family", "there=number") == 0
+        said.append(capsysbinary.readouterr())
+    assert said[0] == said[1]
+    notes = said[1].err.decode().splitlines()
+    assert [line.split("'")[1] for line in notes] == ["at", "delay", "dely", "origin"]
+
+
+def test_a_folder_has_no_language(capsysbinary: Capture) -> None:
+    assert compile_rules() == 0
+    capsysbinary.readouterr()
+    assert match("rules", "--from", "sql") == 2
+    assert capsysbinary.readouterr() == (
+        b"",
+        b"penstock: --from sql: rules is compiled, and has no language\n",
+    )
+    assert match("s.jsonl", "--from", "sql") == 0
+
+
+def test_what_is_not_there_is_said_not_to_be_there(capsysbinary: Capture) -> None:
+    for command in (
+        ["match", "--subscriptions", "nowhere", "--events", "e.jsonl"],
+        ["match", "--subscriptions", "s.jsonl", "--events", "nowhere"],
+        ["compile", "--subscriptions", "nowhere", "--output", "rules"],
+    ):
+        assert main(command) == 2
+        assert capsysbinary.readouterr().err == b"penstock: nowhere: no such file or folder\n"
+
+
+def test_a_folder_is_not_compiled_again(capsysbinary: Capture) -> None:
+    assert compile_rules() == 0
+    assert compile_rules(subscriptions="rules", output="again") == 2
+    assert b"rules: a folder; subscriptions are compiled from a file" in capsysbinary.readouterr().err
+
+
+@pytest.mark.parametrize("kernel", ["build_places.arrange", "match.match"])
+def test_who_waits_for_kernels_is_told_so(
+    kernel: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
+) -> None:
+    """A kernel whose cache is stamped with other sources is cold, as on the first run."""
+    module, name = kernel.split(".")
+    compiled = getattr(import_module(f"penstock.matching.kernels.{module}"), name)
+    assert is_cached(compiled)
+    monkeypatch.setattr(compiled._cache._cache_file, "_source_stamp", ("other",))
+    assert not is_cached(compiled)
+    note = (
+        b"penstock: note: compiling the kernels, which takes about a minute; later runs find them on disk\n"
+    )
+    for command, told in ((["compile", "--output", "cold"], module != "match"), (["match"], True)):
+        # What a process says it says once.
+        note_if_cold.cache_clear()
+        more = ["--events", "e.jsonl"] if command == ["match"] else []
+        assert main([*command, "--subscriptions", "s.jsonl", *more]) == 0
+        assert capsysbinary.readouterr().err == (note if told else b"")
+        assert main([*command, "--subscriptions", "s.jsonl", *more]) == 0
+        assert capsysbinary.readouterr().err == b""
+
+
+def test_mistakes_are_told_before_kernels_are_spoken_of(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
+) -> None:
+    monkeypatch.setattr("penstock.matching.kernels.jit.is_cached", lambda _kernel: False)
+    note_if_cold.cache_clear()
+    Path("s.jsonl").write_text('{"id": "only", "filter": "delay ="}\n')
+    assert match("s.jsonl") == 2
+    assert capsysbinary.readouterr().err.startswith(b"penstock: s.jsonl:1: column 8: ")

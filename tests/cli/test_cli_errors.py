@@ -15,6 +15,8 @@ from penstock.cli.main import main
 
 Capture = pytest.CaptureFixture[bytes]
 
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+
 GOOD: dict[str, bytes] = {
     "s.jsonl": b'{"id": "a", "filter": "x > 1"}\n',
     "e.jsonl": b'{"x": 1}\n{"x": 2}\n',
@@ -178,6 +180,8 @@ def test_a_file_that_cannot_be_opened_is_named(side: str, ending: str, capsysbin
 @pytest.mark.parametrize("side", ["subscriptions", "events"])
 @pytest.mark.parametrize("name", ["rules", "rules.txt", "rules.jsonl.gz"])
 def test_a_name_that_does_not_tell_the_format_is_refused(side: str, name: str, capsysbinary: Capture) -> None:
+    assert failure(capsysbinary, **{side: name}) == f"{name}: no such file or folder"
+    Path(name).write_bytes(GOOD["s.jsonl"])
     assert failure(capsysbinary, **{side: name}).startswith(f"{name}: the name does not tell the format")
 
 

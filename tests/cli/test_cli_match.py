@@ -18,6 +18,8 @@ from penstock.cli.main import main
 
 PROGRAM = Path(sys.executable).with_name("penstock")
 Capture = pytest.CaptureFixture[bytes]
+
+pytestmark = pytest.mark.usefixtures("warm_kernels")
 Row = dict[str, Any]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.cli.kernels import note_if_cold
 from penstock.cli.pool import cores
 from penstock.cli.progress import progress
 from penstock.filters.parsing import parse
@@ -36,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
     if options.flights is not None:
         table = table.slice(0, min(options.flights, table.num_rows))
     sample = list(subscriptions())
+    note_if_cold()
     matcher = Matcher((one.id, one.filter) for one in sample)
     matcher.match_batch(table.slice(0, 1))  # the first match loads the kernels, which takes longer
     tally = _Tally(table)

@@ -47,6 +47,8 @@ def format_of(path: str, given: str | None, flag: str) -> str:
     if path == "-":
         return "jsonl"
     if not tells_format(path):
+        if not Path(path).exists():
+            raise InputError(f"{path}: no such file or folder")
         endings = ".jsonl, .csv or .parquet"
         raise InputError(f"{path}: the name does not tell the format: end it in {endings}, or give {flag}")
     return _FORMATS[Path(path).suffix.lower()]

@@ -137,9 +137,14 @@ def _add(
     )
 
 
-def _add_from(parser: argparse.ArgumentParser, what: str = "the language of the filters") -> None:
+def _add_from(
+    parser: argparse.ArgumentParser,
+    what: str = "the language of the filters",
+    *,
+    default: str | None = "sql",
+) -> None:
     parser.add_argument(
-        "--from", dest="language", choices=_LANGUAGES, default="sql", help=f"{what} (default: sql)"
+        "--from", dest="language", choices=_LANGUAGES, default=default, help=f"{what} (default: sql)"
     )
 
 
@@ -288,7 +293,8 @@ def _add_subscriptions(parser: argparse.ArgumentParser, more: str = "") -> None:
         help=f"JSON lines, CSV or Parquet; - for standard input{more}",
     )
     parser.add_argument("--subscriptions-format", choices=_FORMATS, help="if the name does not tell")
-    _add_from(parser, "the language of filters that are text")
+    # No default here: a compiled folder has no language, and is refused with one.
+    _add_from(parser, "the language of filters that are text", default=None)
 
 
 def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
@@ -342,7 +348,7 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "--seed", type=int, metavar="N", help="seed of filters and events (default: the scenario's)"
     )
     matching.add_argument("--json", action="store_true", help="print the results as JSON")
-    matching.set_defaults(run=_command("bench.matching", "run"))
+    matching.set_defaults(run=_command("cli.bench", "matching"))
 
 
 def _positive(text: str) -> int:

@@ -3,15 +3,16 @@
 import argparse
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from penstock.cli.chunks import Chunk, ChunkError, Pace, Wanted, read_chunks
-from penstock.cli.compile import is_compiled, load, subscriptions_format_of
+from penstock.cli.compile import is_compiled, language_of, load, subscriptions_format_of
 from penstock.cli.events import EventOptions
 from penstock.cli.files import can_be_replaced, format_of, is_same_file, size_of, whole_output
+from penstock.cli.kernels import note_if_cold
 from penstock.cli.lines import Lines
 from penstock.cli.pool import cores, in_order
 from penstock.cli.progress import progress
@@ -19,6 +20,7 @@ from penstock.errors import InputError, PenstockError
 from penstock.filters.predicate import Predicate
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.matcher import Matcher
+from penstock.matching.reading import families_asked
 from penstock.matching.sampling import rows_of
 from penstock.model.events import Event
 from penstock.model.values import Family, family_of
@@ -48,8 +50,10 @@ def run(options: argparse.Namespace) -> int:
     mismatches = Mismatches(families)
     if subscriptions_format is None:
         matcher = Matcher.load(options.subscriptions)
+        mismatches.expect_names(matcher.names)
+        note_if_cold()
     else:
-        matcher = load(options.subscriptions, subscriptions_format, options.language, mismatches.expect)
+        matcher = load(options.subscriptions, subscriptions_format, language_of(options), mismatches.expect)
     answering = Answering(matcher, mismatches, skip=options.unsupported == "skip")
     pace = Pace()
     with (
@@ -70,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
             if options.line_buffered and error.good is not None:
                 write(answering.answer(error.good))
             raise
+    if compiled:
+        mismatches.settle(families_asked(part.table for part in matcher._snapshot().parts))
     for note in mismatches.notes():
         sys.stderr.write(f"penstock: note: {note}\n")
     return 0
@@ -78,6 +84,10 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     if options.subscriptions == options.events == "-":
         raise InputError("only one of --subscriptions and --events can be standard input")
+    if options.language and is_compiled(options.subscriptions, options.subscriptions_format):
+        raise InputError(
+            f"--from {options.language}: {options.subscriptions} is compiled, and has no language"
+        )
     for source in (options.subscriptions, options.events):
         if is_same_file(options.output, source):
             raise InputError(f"{options.output}: --output would replace what is read")
@@ -118,6 +128,7 @@ class Mismatches:
     """
 
     def __init__(self, families: dict[str, Family]) -> None:
+        self._given = set(families)
         self._wanted: dict[str, set[Family]] = {name: set() for name in families}
         self._seen: dict[str, set[Family]] = {}
         self._lock = threading.Lock()
@@ -128,6 +139,26 @@ class Mismatches:
             for name, states in f.conditions.items():
                 if isinstance(states.kind, Family):
                     self._wanted.setdefault(name, set()).add(states.kind)
+
+    def expect_names(self, names: Iterable[str]) -> None:
+        """Take note of the attributes that compiled filters name; `settle` tells later how."""
+        for name in names:
+            self._wanted.setdefault(name, set())
+
+    def settle(self, asked: Iterable[set[tuple[str, Family]]]) -> None:
+        """Take note of what compiled filters ask for, as far as that is needed to know what to note."""
+        asked = iter(asked)
+        # Where attributes are what filters ask for, the first few tell, however many there are.
+        while any(not wanted & self._seen.get(name, set()) for name, wanted in self._open()):
+            some = next(asked, None)
+            if some is None:
+                break
+            for name, family in some:
+                self._wanted[name].add(family)
+
+    def _open(self) -> Iterator[tuple[str, set[Family]]]:
+        """The attributes of which there may be something to note."""
+        return ((n, wanted) for n, wanted in self._wanted.items() if n in self._seen or n in self._given)
 
     def see(
         self, batch: Batch, events: Sequence[Event | None] | None, numbers: Mapping[str, int], row: int
@@ -149,7 +180,7 @@ class Mismatches:
         """A line for each attribute whose families never met."""
         for name, wanted in sorted(self._wanted.items()):
             seen = self._seen.get(name)
-            if not wanted and not seen:
+            if name in self._given and not wanted and not seen:
                 yield f"--family {name}=…: no event seen has the attribute {name!r}"
             elif wanted and seen and not wanted & seen:
                 yield (

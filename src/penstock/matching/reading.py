@@ -1,6 +1,8 @@
 """Reading a table back: its filters as columns, to be compiled anew, or as filters of the algebra."""
 
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,9 @@ from penstock.matching.kernels import patterns as pattern_kernels
 from penstock.matching.kernels.read import read_conditions
 from penstock.matching.table import Table
 from penstock.model.values import Family
+
+_FILTERS: Final = 65_536
+"""Filters whose families are looked at together."""
 
 
 def columns_of(table: Table, keep: NDArray[np.bool_], names: dict[str, int]) -> Columns:
@@ -87,6 +92,24 @@ def _patterns(table: Table) -> tuple[list[str], NDArray[np.int64]]:
             text = RUN + needles[needle_of[number]] + tail
         which[number] = texts.setdefault(text, len(texts))
     return list(texts), which
+
+
+def families_asked(tables: Iterable[Table]) -> Iterator[set[tuple[str, Family]]]:
+    """The families that filters compare attributes with, by and by: those of the next some thousand filters.
+
+    As a filter has it: to ask for presence or absence, or NaN, is to ask for no family.
+    """
+    plain = {int(family): family for family in Family} | {PATTERN_ONLY: Family.STRING}
+    for table in tables:
+        for first in range(0, table.size, _FILTERS):
+            positions = np.arange(first, min(table.size, first + _FILTERS))
+            _, slot, kind, *_ = read_conditions(table.cells, table.filters, table.patterns.slot, positions)
+            pairs = np.unique(slot.astype(np.int64) << 8 | kind)
+            yield {
+                (table.names[pair >> 8], plain[pair & 0xFF])
+                for pair in pairs.tolist()
+                if pair & 0xFF in plain
+            }
 
 
 def filters_of(columns: Columns) -> list[Filter]:
