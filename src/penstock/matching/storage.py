@@ -2,13 +2,16 @@
 
 `manifest.json` names the format and its version, and for each array its file, type, shape and checksum. It
 is written last, into a folder beside the place where it belongs, which then takes that place: there is
-never half a table. Arrays are mapped into memory as they are; a table of a million filters loads in a
-fraction of a second, most of which goes into the checksums.
+never half a table, and who loads while another saves gets the old one or the new. Arrays are mapped into
+memory as they are; a table of a million filters loads in a fraction of a second, most of which goes into
+the checksums and into looking at what kernels would follow.
 """
 
+import errno
+import math
 import os
 import shutil
-import tempfile
+import time
 import zlib
 from os import PathLike
 from pathlib import Path
@@ -19,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import InputError
+from penstock.matching.checks import SHAPES, check_ids, check_shape, check_table
+from penstock.matching.folders import new_folder, put_in_place
 from penstock.matching.ids import IdTable
 from penstock.matching.table import Table, from_arrays
 
@@ -28,6 +33,10 @@ VERSION: Final = 1
 
 _MANIFEST: Final = "manifest.json"
 _CHUNK: Final = 2**24
+_IDS: Final[tuple[str, ...]] = ("ids.bytes", "ids.offsets")
+
+_PAUSES: Final = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2)
+"""Seconds between attempts to load what is being replaced. A folder takes its place in far less."""
 
 
 class _Array(msgspec.Struct):
@@ -65,44 +74,62 @@ def save(
     learnt: bool = False,
 ) -> None:
     """Write a table and its ids into a folder, which is new, empty, or holds such a table already."""
-    target = Path(path)
-    if target.exists() and not _is_ours(target):
-        raise InputError(f"{target}: there is something else here; a matcher is saved in a folder of its own")
+    # A link stays, and what it names is written: also where that is not there yet.
+    target = Path(path).resolve()
+    try:
+        if target.exists() and not _is_ours(target):
+            raise InputError(
+                f"{path}: there is something else here; a matcher is saved in a folder of its own"
+            )
+        if target.parent.exists() and not target.parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = new_folder(target)
+        try:
+            _write(folder, table, ids, learnt)
+            put_in_place(folder, target)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise InputError(f"{path}: cannot be saved: {_why(error)}") from None
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _write(
+    folder: Path, table: Table | None, ids: tuple[NDArray[np.uint8], NDArray[np.int64]], learnt: bool
+) -> None:
     arrays = {} if table is None else table.arrays()
     arrays["ids.bytes"], arrays["ids.offsets"] = ids
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        described = {}
-        for number, (name, array) in enumerate(arrays.items()):
-            file = f"{number:02}-{name}.bin"
-            data = np.ascontiguousarray(array)
-            with (folder / file).open("wb") as out:
-                out.write(_bytes(data))
-                out.flush()
-                os.fsync(out.fileno())
-            described[name] = _Array(file, data.dtype.str, list(data.shape), _checksum(data))
-        manifest = _Manifest(
-            format=FORMAT,
-            version=VERSION,
-            byteorder="little" if np.little_endian else "big",
-            names=None if table is None else table.names,
-            constraints=0 if table is None else table.constraints,
-            distinct=table is not None and table.distinct,
-            distinct_ids=0 if table is None else table.distinct_ids,
-            learnt=learnt,
-            arrays=described,
-        )
-        manifest.crc32 = zlib.crc32(msgspec.json.encode(manifest))
-        with (folder / _MANIFEST).open("wb") as out:
-            out.write(msgspec.json.format(msgspec.json.encode(manifest), indent=1))
-            out.flush()
-            os.fsync(out.fileno())
-        folder.chmod(0o755)
-        _put_in_place(folder, target)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    described = {}
+    for number, (name, array) in enumerate(arrays.items()):
+        file = f"{number:02}-{name}.bin"
+        data = np.ascontiguousarray(array)
+        _write_file(folder / file, _bytes(data))
+        described[name] = _Array(file, data.dtype.str, list(data.shape), _checksum(data))
+    manifest = _Manifest(
+        format=FORMAT,
+        version=VERSION,
+        byteorder="little" if np.little_endian else "big",
+        names=None if table is None else table.names,
+        constraints=0 if table is None else table.constraints,
+        distinct=table is not None and table.distinct,
+        distinct_ids=0 if table is None else table.distinct_ids,
+        learnt=learnt,
+        arrays=described,
+    )
+    manifest.crc32 = zlib.crc32(msgspec.json.encode(manifest))
+    _write_file(folder / _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+
+
+def _write_file(file: Path, data: bytes | memoryview) -> None:
+    with file.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
 
 
 def _is_ours(target: Path) -> bool:
@@ -115,22 +142,6 @@ def _is_ours(target: Path) -> bool:
     except (OSError, msgspec.DecodeError, UnicodeError):
         return False
     return isinstance(plain, dict) and plain.get("format") == FORMAT
-
-
-def _put_in_place(folder: Path, target: Path) -> None:
-    if not target.exists():
-        folder.rename(target)
-        return
-    # Readers that have mapped the old files keep them.
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
-    target.rename(old / "table")
-    try:
-        folder.rename(target)
-    except BaseException:
-        (old / "table").rename(target)
-        raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _bytes(array: NDArray[Any]) -> memoryview:
@@ -148,17 +159,46 @@ def _checksum(array: NDArray[Any]) -> int:
 def load(path: str | PathLike[str]) -> tuple[Table | None, IdTable, bool]:
     """The table and ids of a folder, and whether the table knows events; or InputError that says why not."""
     folder = Path(path)
-    manifest = _read_manifest(folder)
-    arrays = {name: _map(folder, array) for name, array in manifest.arrays.items()}
+    for pause in _PAUSES:
+        time.sleep(pause)
+        found = _state(folder)
+        try:
+            return _load(folder)
+        except InputError:
+            # Files of two tables fit together no better than damaged ones: look whether it is another by now.
+            if _state(folder) == found:
+                raise
+    return _load(folder)
+
+
+def _state(folder: Path) -> tuple[int, int, int] | None:
+    """What tells one saved table from the next in the same place."""
     try:
+        found = (folder / _MANIFEST).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _load(folder: Path) -> tuple[Table | None, IdTable, bool]:
+    manifest = _read_manifest(folder)
+    names = manifest.names
+    try:
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in _IDS if names is None else SHAPES:
+            if name not in manifest.arrays:
+                raise InputError(f"the array {name} is missing")
+            arrays[name] = _map(folder, name, manifest.arrays[name])
+        known = check_ids(arrays)
         ids = IdTable.from_arrays(arrays.pop("ids.bytes"), arrays.pop("ids.offsets"))
-        if manifest.names is None:
+        if names is None:
             return None, ids, False
-        table = from_arrays(
-            manifest.names, arrays, manifest.constraints, manifest.distinct, manifest.distinct_ids
-        )
-    except KeyError as error:
-        raise InputError(f"{folder}: damaged: the array {error} is missing") from None
+        if len(set(names)) < len(names):
+            raise InputError("an attribute is there twice")
+        check_table(arrays, len(names), known, manifest.distinct, manifest.distinct_ids)
+    except InputError as error:
+        raise InputError(f"{folder}: damaged: {error}") from None
+    table = from_arrays(names, arrays, manifest.constraints, manifest.distinct, manifest.distinct_ids)
     return table, ids, manifest.learnt
 
 
@@ -168,7 +208,7 @@ def _read_manifest(folder: Path) -> _Manifest:
     except FileNotFoundError:
         raise InputError(f"{folder}: no matcher is saved here (there is no {_MANIFEST})") from None
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}") from None
+        raise InputError(f"{folder}: {_why(error)}") from None
     try:
         plain = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
@@ -192,19 +232,27 @@ def _read_manifest(folder: Path) -> _Manifest:
     return manifest
 
 
-def _map(folder: Path, array: _Array) -> NDArray[Any]:
+def _map(folder: Path, name: str, array: _Array) -> NDArray[Any]:
     file = folder / array.file
+    # Before anything is mapped: there are types whose very bytes are pointers.
+    check_shape(name, array.dtype, array.shape)
     dtype, shape = np.dtype(array.dtype), tuple(array.shape)
-    size = dtype.itemsize * int(np.prod(shape))
+    # Python's integers: a product that does not fit into 64 bits is no size either.
+    size = dtype.itemsize * math.prod(shape)
     try:
         if file.parent != folder or file.stat().st_size != size:
-            raise InputError(f"{folder}: damaged: {array.file} has not its {size:,} bytes")
+            raise InputError(f"{array.file} has not its {size:,} bytes")
         # Copy-on-write: kernels want arrays that could be written to, the file never is.
         data: NDArray[Any] = (
             np.memmap(file, dtype, "c", shape=shape).view(np.ndarray) if size else np.zeros(shape, dtype)
         )
     except OSError as error:
-        raise InputError(f"{folder}: damaged: {array.file}: {error.strerror}") from None
+        raise InputError(f"{array.file}: {_why(error)}") from None
+    except InputError:
+        raise
+    except ValueError:
+        # Another file since its size was looked at.
+        raise InputError(f"{array.file} has not its {size:,} bytes") from None
     if _checksum(data) != array.crc32:
-        raise InputError(f"{folder}: damaged: {array.file} does not have its checksum")
+        raise InputError(f"{array.file} does not have its checksum")
     return data
