@@ -6,6 +6,7 @@ import pytest
 
 from penstock import Matcher
 from penstock.errors import EventError, FilterError, FilterSyntaxError, InputError, PenstockError
+from penstock.matching.matches import Matches
 
 
 def test_a_dict_of_subscriptions() -> None:
@@ -102,3 +103,41 @@ def test_a_loaded_matcher_learns_if_it_never_has(tmp_path: object) -> None:
     m.learn([{"a": 1, "b": i} for i in range(100)])
     m.save(f"{tmp_path}/m")
     assert Matcher.load(f"{tmp_path}/m")._store.learnt
+
+
+def test_matches_are_a_sequence() -> None:
+    m = Matcher([("all", "x is not null"), (2, "x = 2"), ("odd", "x in (1, 3, 5)")])
+    found = m.match_batch([{"x": i} for i in range(6)] + [{"y": 1}])
+    odd: list[str | int] = ["all", "odd"]
+    plain: list[list[str | int]] = [["all"], odd, [2, "all"], odd, ["all"], odd, []]
+    assert len(found) == 7
+    assert list(found) == plain
+    assert list(reversed(found)) == plain[::-1]
+    for at in range(-7, 7):
+        assert found[at] == found[np.int64(at)] == plain[at]
+    for part in (
+        slice(2, 5),
+        slice(None),
+        slice(-3, None),
+        slice(5, 2),
+        slice(9, 12),
+        slice(None, None, 2),
+        slice(None, None, -1),
+        slice(6, 0, -3),
+    ):
+        some = found[part]
+        assert isinstance(some, Matches)
+        assert list(some) == plain[part]
+        assert some.to_arrow(ordered=True).to_pylist() == [list(map(str, ids)) for ids in plain[part]]
+        assert len(some.ids()) == some.offsets[-1] == sum(map(len, plain[part]))
+    for outside in (7, -8, 10**20):
+        with pytest.raises(IndexError, match=f"there are 7 events; {outside} is none of them"):
+            found[outside]
+    with pytest.raises(TypeError):
+        found["2"]  # type: ignore[call-overload]
+    with pytest.raises(TypeError):
+        found[1.0]  # type: ignore[call-overload]
+    none = m.match_batch([])
+    assert list(none[1:]) == []
+    with pytest.raises(IndexError, match="there are 0 events"):
+        none[0]

@@ -1,11 +1,13 @@
 """What a batch of events matched."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.matching.columns import offsets_of
 from penstock.matching.ids import IdTable
 from penstock.model.names import Id, id_order
 
@@ -62,12 +64,32 @@ class Matches:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, event: int) -> list[Id]:
-        if not -len(self) <= event < len(self):
-            raise IndexError(f"there are {len(self):,} events; {event} is none of them")
-        event %= len(self)
-        numbers = self.numbers[self.offsets[event] : self.offsets[event + 1]]
+    @overload
+    def __getitem__(self, event: SupportsIndex) -> list[Id]: ...
+
+    @overload
+    def __getitem__(self, event: slice) -> "Matches": ...
+
+    def __getitem__(self, event: "SupportsIndex | slice") -> "list[Id] | Matches":
+        """The sorted ids of an event, counted from the end where it is below 0; or the matches of a slice."""
+        if isinstance(event, slice):
+            return self._slice(*event.indices(len(self)))
+        at = index(event)
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"there are {len(self):,} events; {at} is none of them")
+        at %= len(self)
+        numbers = self.numbers[self.offsets[at] : self.offsets[at + 1]]
         return sorted((self._table.get(number) for number in numbers.tolist()), key=id_order)
+
+    def _slice(self, start: int, stop: int, step: int) -> "Matches":
+        if step == 1:
+            offsets = self.offsets[start : max(start, stop) + 1]
+            return Matches(offsets - offsets[0], self.numbers[offsets[0] : offsets[-1]], self._table)
+        events = np.arange(start, stop, step)
+        first, counts = self.offsets[:-1][events], np.diff(self.offsets)[events]
+        offsets = offsets_of(counts)
+        places = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], counts)
+        return Matches(offsets, self.numbers[places], self._table)
 
     def __iter__(self) -> Iterator[list[Id]]:
         return (self[event] for event in range(len(self)))
