@@ -194,7 +194,7 @@ for i in range(int(sys.argv[2])):
 def test_who_loads_while_another_saves_gets_the_old_or_the_new(
     at_once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Saved by another process with one move, and by threads here in the way of systems that take two."""
+    """Another process saves, with one move, and in the way of systems that take two."""
     folder = tmp_path / "saved"
     Matcher([("alice", "dep_delay > 60"), ("bob", "name like '%b%'")]).save(folder)
     expected = [["alice", "bob"], list(range(75))]

@@ -1,7 +1,7 @@
 """Filters in bulk: an Arrow table with a row for each constraint, as columns.
 
 Tables hold far fewer different constraints (operator and value) than rows. Each different one is brought
-into the algebra once; the rest is arrays.
+into the algebra once; of lists, each different value (`bulk_lists`). The rest is arrays.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from penstock.errors import FilterError, InputError, PenstockError
 from penstock.filters.constraint import OPPOSITES, Constraint
 from penstock.filters.filter import Filter
-from penstock.matching.columns import Columns, ColumnsBuilder, offsets_of
+from penstock.matching.bulk_lists import list_conditions
+from penstock.matching.columns import Columns, ColumnsBuilder, concatenate, offsets_of
 from penstock.model.arrow import column_values, family_of_arrow
 from penstock.model.names import check_name
+from penstock.model.values import Family
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,8 +39,6 @@ def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns,
             raise InputError(
                 f"a table of constraints has the columns id, attribute and op; {needed} is missing"
             )
-        if table[needed].null_count:
-            raise InputError(f"the column {needed} of a table of constraints has nulls")
     rows = table.num_rows
     if rows == 0:
         return ColumnsBuilder(names).build(), table["id"].combine_chunks()
@@ -51,7 +51,7 @@ def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns,
             )
         table = table.take(_indices(np.argsort(group, kind="stable"))).combine_chunks()
         _, begins = _groups(table)
-    attribute_code, attributes = _encoded(table["attribute"])
+    attribute_code, attributes = _needed(table, "attribute")
     numbers = np.array([names.setdefault(check_name(name), len(names)) for name in attributes], np.int32)
     of_row, templates = _templates(table)
     expanded = _expand(templates, of_row)
@@ -66,7 +66,7 @@ def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns,
 
 def _groups(table: "pa.Table") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each row the number of its filter, in the order in which they come; and where runs of one begin."""
-    code, _ = _encoded(table["id"])
+    code, _ = _needed(table, "id")
     if "filter" in table.column_names:
         filter_code, different = _encoded(table["filter"])
         code = code * (len(different) + 1) + filter_code + 1
@@ -83,21 +83,50 @@ def _indices(values: NDArray[np.int64]) -> "pa.Array":
     return pa.array(values)
 
 
+def _needed(table: "pa.Table", name: str) -> tuple[NDArray[np.int64], list[Any]]:
+    """A column that has no nulls, as numbers of its different values."""
+    codes, different = _encoded(table[name])
+    if (codes < 0).any():
+        row = int(np.flatnonzero(codes < 0)[0])
+        raise InputError(f"the column {name} of a table of constraints has nulls").in_row(row)
+    return codes, different
+
+
 def _encoded(column: "pa.ChunkedArray") -> tuple[NDArray[np.int64], list[Any]]:
     """A column as numbers of its different values; null is -1."""
+    return _encoded_array(_one_array(column))
+
+
+def _encoded_array(array: "pa.Array") -> tuple[NDArray[np.int64], list[Any]]:
     import pyarrow as pa
 
-    array = _one_array(column)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
-    codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, column_values(array.dictionary)
+    codes = _codes(array.indices)
+    # A dictionary may hold a value twice, and null.
+    different = array.dictionary.dictionary_encode()
+    number_of = np.append(_codes(different.indices), -1)
+    return number_of[codes], column_values(different.dictionary)
+
+
+def _codes(indices: "pa.Array") -> NDArray[np.int64]:
+    import pyarrow as pa
+
+    found: NDArray[np.int64] = indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _is_list(kind: "pa.DataType") -> bool:
+    import pyarrow as pa
+
+    ways = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
+    return any(getattr(pa.types, f"is_{way}")(kind) for way in ways)
 
 
 def _check_family(name: str, kind: "pa.DataType") -> None:
     import pyarrow as pa
 
-    while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    while _is_list(kind):
         kind = kind.value_type
     family = family_of_arrow(kind)
     if not pa.types.is_null(kind) and (family is None or family.label != name):
@@ -105,16 +134,42 @@ def _check_family(name: str, kind: "pa.DataType") -> None:
         raise InputError(f"the column {name} of a table of constraints is of type {what}")
 
 
-def _encoded_lists(column: "pa.ChunkedArray") -> tuple[NDArray[np.int64], list[Any]]:
-    """A column of lists as numbers of its different lists, which become tuples; null is -1."""
+def _lists(column: "pa.ChunkedArray") -> "pa.Array":
+    """A column of lists of any kind as one of lists that lie end to end."""
+    import pyarrow as pa
+
     array = _one_array(column)
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        return array
+    import pyarrow.compute as pc
+
+    # Not every kind can be cast; flattening leaves out what stands behind nulls.
+    lengths = pc.list_value_length(array).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return pa.LargeListArray.from_arrays(pa.array(offsets_of(lengths)), array.flatten(), mask=array.is_null())
+
+
+def _encoded_lists(array: "pa.Array", rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Any]]:
+    """Some lists as numbers of the different ones, which become tuples; all else is -1."""
+    codes = np.full(len(array), -1, np.int64)
+    if not len(rows):
+        return codes, []
     offsets = array.offsets.to_numpy(zero_copy_only=False)
     inner = column_values(array.values)
     known: dict[tuple[Any, ...], int] = {}
-    codes = np.full(len(array), -1, np.int64)
-    for row in np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist():
+    for row in rows.tolist():
         codes[row] = known.setdefault(tuple(inner[offsets[row] : offsets[row + 1]]), len(known))
     return codes, list(known)
+
+
+def _conditions_of_lists(
+    array: "pa.Array", op_code: NDArray[np.int64], ops: list[Any]
+) -> tuple[NDArray[np.int64], Columns]:
+    """The rows whose lists need not pass through the algebra one by one, and their conditions."""
+    family = family_of_arrow(array.type.value_type)
+    if family not in (Family.NUMBER, Family.STRING):
+        return np.zeros(0, np.int64), ColumnsBuilder({}).build()
+    codes, values = _encoded_array(array.values)
+    return list_conditions(array, codes, values, op_code, ops, family)
 
 
 def _one_array(column: "pa.ChunkedArray") -> "pa.Array":
@@ -126,21 +181,26 @@ def _one_array(column: "pa.ChunkedArray") -> "pa.Array":
 
 def _templates(table: "pa.Table") -> tuple[NDArray[np.int64], Columns]:
     """For each row the number of its template; and the templates, each a filter of one constraint."""
-    import pyarrow as pa
-
     rows = table.num_rows
-    op_code, ops = _encoded(table["op"])
+    op_code, ops = _needed(table, "op")
     family = np.full(rows, -1, np.int64)
     value_code = np.zeros(rows, np.int64)
     values: list[Sequence[Any]] = []
+    taken: list[tuple[NDArray[np.int64], Columns]] = []
     for name in VALUE_COLUMNS:
         if name not in table.column_names:
             values.append(())
             continue
         column = table[name]
         _check_family(name, column.type)
-        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-            codes, different = _encoded_lists(column)
+        if _is_list(column.type):
+            array = _lists(column)
+            conditions = _conditions_of_lists(array, op_code, ops)
+            rest = array.is_valid().to_numpy(zero_copy_only=False)
+            rest[conditions[0]] = False
+            codes, different = _encoded_lists(array, np.flatnonzero(rest))
+            codes[conditions[0]] = 0
+            taken.append(conditions)
         else:
             codes, different = _encoded(column)
         here = codes >= 0
@@ -152,15 +212,25 @@ def _templates(table: "pa.Table") -> tuple[NDArray[np.int64], Columns]:
         values.append(different)
     widest = max(1, *(len(different) for different in values))
     key = (op_code * (len(VALUE_COLUMNS) + 1) + family + 1) * widest + value_code
-    _, first_row, of_row = np.unique(key, return_index=True, return_inverse=True)
+    left = np.ones(rows, np.bool_)
+    for some, _ in taken:
+        left[some] = False
+    left_rows = np.flatnonzero(left)
+    _, first_row, of_left = np.unique(key[left], return_index=True, return_inverse=True)
     builder = ColumnsBuilder({})
-    for row in first_row.tolist():
+    for row in left_rows[first_row].tolist():
         value = None if family[row] < 0 else values[int(family[row])][int(value_code[row])]
         try:
             builder.add(0, _template(ops[int(op_code[row])], value))
         except PenstockError as error:
             raise error.in_row(row) from None
-    return of_row.astype(np.int64), builder.build()
+    of_row = np.empty(rows, np.int64)
+    of_row[left_rows] = of_left
+    number = len(first_row)
+    for some, _ in taken:
+        of_row[some] = number + np.arange(len(some))
+        number += len(some)
+    return of_row, concatenate([builder.build(), *(made for _, made in taken)], ["x"])
 
 
 def _template(op: object, value: Any) -> Filter:

@@ -1,0 +1,164 @@
+"""Constraints in bulk: what comes of a table is what comes of its rows, one by one."""
+
+import math
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import Matcher, PenstockError
+from penstock.errors import FilterError, InputError, LimitError
+from penstock.filters.constraint import Constraint
+from penstock.filters.filter import Filter
+from penstock.matching import bulk_lists
+
+TEXTS = st.text(st.sampled_from("ab\0é"), max_size=3)
+NUMBERS = st.sampled_from([0, 1, -1, 2, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), -5, 7])
+DOUBLES = st.sampled_from([0.0, -0.0, 1.0, 0.5, -1e308, 1e300, 5e-324, 2.0**53, 2.0**63])
+OPS = st.sampled_from(["in", "not in", "=", "!="])
+
+
+def lists(values: st.SearchStrategy[object]) -> st.SearchStrategy[list[tuple[str, list[object]]]]:
+    many = st.lists(values, min_size=1, max_size=6)
+    one = st.lists(values, min_size=1, max_size=1)
+    row = OPS.flatmap(lambda op: st.tuples(st.just(op), many if op.endswith("in") else one))
+    return st.lists(row, min_size=1, max_size=8)
+
+
+def loaded(rows: list[tuple[str, list[object]]], column: str, kind: pa.DataType) -> Matcher:
+    made = Matcher()
+    made.add_constraints(
+        pa.table(
+            {
+                "id": list(range(len(rows))),
+                "attribute": ["x"] * len(rows),
+                "op": [op for op, _ in rows],
+                column: pa.array([values for _, values in rows], pa.list_(kind)),
+            }
+        )
+    )
+    return made
+
+
+def assert_as_one_by_one(rows: list[tuple[str, list[object]]], made: Matcher) -> None:
+    for at, (op, values) in enumerate(rows):
+        value = tuple(values) if op.endswith("in") else values[0]
+        assert made.filters(at) == [Filter([Constraint("x", op, value)])]
+
+
+@pytest.mark.property
+@given(lists(TEXTS))
+def test_lists_of_text(rows: list[tuple[str, list[object]]]) -> None:
+    assert_as_one_by_one(rows, loaded(rows, "string", pa.string()))
+
+
+@pytest.mark.property
+@given(lists(NUMBERS))
+def test_lists_of_integers(rows: list[tuple[str, list[object]]]) -> None:
+    assert_as_one_by_one(rows, loaded(rows, "number", pa.int64()))
+
+
+@pytest.mark.property
+@given(lists(DOUBLES))
+def test_lists_of_doubles(rows: list[tuple[str, list[object]]]) -> None:
+    assert_as_one_by_one(rows, loaded(rows, "number", pa.float64()))
+
+
+LIST_TYPES = {
+    "list": pa.list_(pa.int64()),
+    "large": pa.large_list(pa.int64()),
+    "fixed": pa.list_(pa.int64(), 2),
+    "view": pa.list_view(pa.int64()),
+    "large view": pa.large_list_view(pa.int64()),
+    "of dictionaries": pa.list_(pa.dictionary(pa.int32(), pa.int64())),
+}
+
+
+@pytest.mark.parametrize("kind", LIST_TYPES.values(), ids=LIST_TYPES)
+@pytest.mark.parametrize("sliced", [False, True])
+def test_lists_of_every_kind(kind: pa.DataType, sliced: bool) -> None:
+    values = [[9, 8], [1, 5], None, [2, 3], [7, 7]]
+    column = pa.array(values, kind)
+    table = pa.table(
+        {
+            "id": [0, 1, 2, 3, 4],
+            "attribute": ["x"] * 5,
+            "op": ["in", "between", "exists", "not in", "in"],
+            "number": column,
+        }
+    )
+    made = Matcher()
+    # In two chunks, of which the rows of filter 1 stand apart.
+    table = pa.concat_tables([table.slice(1, 2) if sliced else table.slice(0, 3), table.slice(3)])
+    made.add_constraints(table)
+    apart = table.append_column("filter", pa.array([1] * (len(table) - 1) + [2])).take([0, len(table) - 1, 1])
+    Matcher().add_constraints(pa.concat_tables([apart, apart]))
+    assert made.match({"x": 3}) == [1, 2]
+    assert made.match({"x": 7}) == [2, 3, 4]
+    assert made.match({"x": 8}) == ([2, 3] if sliced else [0, 2, 3])
+
+
+def test_lists_do_not_pass_through_the_algebra_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many constraints are made as there are different values, not lists."""
+    made: list[object] = []
+
+    def counting(name: str, op: str, value: object) -> Constraint:
+        made.append(value)
+        return Constraint(name, op, value)
+
+    def refuse(*_given: object) -> Constraint:
+        raise AssertionError("a list went through the algebra")
+
+    monkeypatch.setattr(bulk_lists, "Constraint", counting)
+    monkeypatch.setattr("penstock.matching.bulk.Constraint", refuse)
+    rows: list[tuple[str, list[object]]] = [("in", [i % 10, i // 10 % 10, i // 100]) for i in range(1_000)]
+    engine = loaded(rows, "number", pa.int64())
+    assert sorted(map(str, made)) == [str(i) for i in range(10)]
+    monkeypatch.undo()
+    assert_as_one_by_one(rows[::97], loaded(rows[::97], "number", pa.int64()))
+    assert len(engine.match({"x": 3})) == 1_000 - 9**3
+
+
+@pytest.mark.parametrize(
+    ("op", "values", "error", "says"),
+    [
+        ("in", [], FilterError, "at least one value"),
+        ("not in", [], FilterError, "at least one value"),
+        ("=", [1.0, 2.0], FilterError, "= takes one value, not a list of 2"),
+        ("in", [1.0, None], PenstockError, "row 1: "),
+        ("in", [1.0, math.nan], PenstockError, "row 1: "),
+        ("in", [1.0, math.inf], FilterError, "row 1: .* numbers are finite"),
+        ("in", [0.5] * 100_001, LimitError, "LIST_VALUES_MAX"),
+        ("~", [1.0], FilterError, "'~' is no operator"),
+    ],
+)
+def test_lists_that_are_none_are_refused_with_their_row(
+    op: str, values: list[object], error: type[PenstockError], says: str
+) -> None:
+    with pytest.raises(error, match=says) as caught:
+        loaded([("in", [1.5]), (op, values)], "number", pa.float64())
+    assert caught.value.row == 1
+
+
+def test_a_dictionary_may_hold_an_id_twice() -> None:
+    ids = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 0]), pa.array(["a", "a", "b"]))
+    rows = {"attribute": ["x", "y", "x", "x"], "op": ["="] * 4, "number": [1, 2, 1, 9]}
+    made = Matcher()
+    made.add_constraints(pa.table({"id": ids, **rows}).slice(0, 3))
+    assert [f.to_sql() for f in made.filters("a")] == ["x = 1 and y = 2"]
+    assert made.match({"x": 1}) == ["b"]
+    # Rows of "a" stand apart, whichever entry they name.
+    with pytest.raises(InputError, match="do not follow one another"):
+        made.add_constraints(pa.table({"id": ids, **rows}))
+    made.add_constraints(pa.table({"id": ids, "filter": [1, 1, 1, 2], **rows}))
+    assert made.match({"x": 9}) == ["a"]
+
+
+@pytest.mark.parametrize("column", ["id", "attribute", "op"])
+def test_null_in_a_dictionary_is_null(column: str) -> None:
+    table = pa.table({"id": ["a", "b"], "attribute": ["x", "y"], "op": ["exists", "exists"]})
+    values = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array([table[column][0].as_py(), None]))
+    table = table.set_column(table.column_names.index(column), column, values)
+    with pytest.raises(InputError, match=f"row 1: the column {column} of a table of constraints has nulls"):
+        Matcher().add_constraints(table)
