@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, PenstockError
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, STRING, TRUE, Batch
-from penstock.matching.kernels import json_lines
+from penstock.matching.kernels import json_blocks, json_lines, json_names, json_values
 from penstock.model.events import Unsupported, decode_object, flatten, is_skip
 from penstock.model.limits import NESTING_MAX
 from penstock.model.names import check_name
@@ -50,9 +50,9 @@ class WantedNames:
         parts = sum(name.count(b".") + 1 for name in encoded)
         text = _padded(b"".join(encoded))
         slots = np.full(1 << (2 * parts).bit_length(), -1, np.int32)
-        nodes = np.zeros((parts + 1) * json_lines.NODE_WIDTH, np.int64)
+        nodes = np.zeros((parts + 1) * json_names.NODE_WIDTH, np.int64)
         stops = np.cumsum([len(name) for name in encoded], dtype=np.int64)
-        self.node_count = json_lines.index_names(text, stops, slots, nodes)
+        self.node_count = json_names.index_names(text, stops, slots, nodes)
         self.index = slots, nodes, text
 
     def restrict(self, attributes: Mapping[str, object]) -> tuple[dict[str, object], bool]:
@@ -103,7 +103,7 @@ def _read(
     """The batch, and how many lines the kernel has left to be read slowly."""
     is_skip(unsupported)  # raises if it is neither word
     arena = _padded(data)
-    end = arena.size - len(json_lines.PADDING)
+    end = arena.size - len(json_blocks.PADDING)
     lines, colons, is_ascii = json_lines.measure(arena, end)
     most = min(colons, lines * len(wanted.numbers), end // _VALUE_BYTES_MIN)
     start, count = np.empty(lines, np.int64), np.empty(lines, np.int32)
@@ -173,8 +173,8 @@ def _settle(arena: NDArray[np.uint8], size: int, values: _Values) -> None:
     _attribute, state, bits, length = values
     if not (state[:size] > STRING).any():
         return
-    json_lines.unescape(arena, size, state, bits, length)
-    places = np.flatnonzero(state[:size] == json_lines.LONG_DOUBLE)
+    json_values.unescape(arena, size, state, bits, length)
+    places = np.flatnonzero(state[:size] == json_values.LONG_DOUBLE)
     starts = bits[places]
     stops = starts + length[places]
     text = arena.data
@@ -195,7 +195,7 @@ def _read_slowly(line: bytes, wanted: WantedNames, unsupported: Unsupported) -> 
 
 def _padded(data: bytes | bytearray | memoryview) -> NDArray[np.uint8]:
     """A copy that kernels may read, with the padding that they need."""
-    return np.frombuffer(bytearray().join([data, json_lines.PADDING]), np.uint8)
+    return np.frombuffer(bytearray().join([data, json_blocks.PADDING]), np.uint8)
 
 
 def _is_utf8(data: bytes | bytearray | memoryview) -> bool:
