@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from penstock.matching.matcher import Matcher
 
 _KERNELS = "penstock.matching.kernels."
-_DECORATORS = {"kernel", "inlined", "outlined"}
+_DECORATORS = {"kernel", "inlined", "leaf", "outlined"}
 _TURN = "turns[0] += 1"
 
 
@@ -89,7 +89,7 @@ def counting_kernels(module: str) -> dict[str, Callable[..., Any]]:
     exec(compile(imports, str(source), "exec"), space)  # noqa: S102 - our own sources
     space |= counting
     # Not cached: Numba would keep them under the names of the originals.
-    space["kernel"] = space["outlined"] = numba.njit(nogil=True, error_model="numpy")
+    space["kernel"] = space["leaf"] = space["outlined"] = numba.njit(nogil=True, error_model="numpy")
     space["inlined"] = numba.njit(nogil=True, error_model="numpy", inline="always")
     exec(compile(rest, f"<counting {source.name}>", "exec"), space)  # noqa: S102
     return {name: space[name] for name in own}

@@ -299,9 +299,9 @@ def replace(folder: Path, name: str, array: NDArray[Any]) -> None:
 def test_the_shapes_are_those_of_tables() -> None:
     for made in (rich_matcher(), Matcher([("a", "x is null")])):
         made.compact()
-        table = made._snapshot().parts[0].table
+        (table,) = made.tables()
         arrays = table.arrays()
-        arrays["ids.bytes"], arrays["ids.offsets"] = made._ids.arrays()
+        arrays["ids.bytes"], arrays["ids.offsets"] = made._store.ids.arrays()
         found = {
             name: (array.dtype.name, array.shape[1] if array.ndim == 2 else 0)
             for name, array in arrays.items()

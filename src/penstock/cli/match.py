@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
                 write(answering.answer(error.good))
             raise
     if compiled:
-        mismatches.settle(families_asked(part.table for part in matcher._snapshot().parts))
+        mismatches.settle(families_asked(matcher.tables()))
     for note in mismatches.notes():
         sys.stderr.write(f"penstock: note: {note}\n")
     return 0

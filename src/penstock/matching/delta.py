@@ -107,7 +107,7 @@ class Delta(Deaths):
         self.distinct = True
         """Whether no id has two filters here."""
         self.idle = 0
-        """How many events were matched since something was added."""
+        """How many events were matched, and how many filters tested slowly, since something was added."""
         self.long_strings = False
         """Whether events with strings came that are better matched with a compiled table."""
         self._view: View | None = None
@@ -415,7 +415,7 @@ class View:
             return found if more is None else Found(*append(*found, *more))
         distinct = self._distinct or filters
         space.fit(len(self._paths.flags), self.size, 0 if distinct else ids)
-        offsets, numbers, space.epoch, _ = match_delta(
+        offsets, numbers, space.epoch, slow, _ = match_delta(
             batch,
             self._raw,
             self._paths,
@@ -432,7 +432,8 @@ class View:
             space.epoch,
             visits,
         )
-        self._delta.idle += len(batch.start)
+        # Some filters are slow here, and quick in a table: they should be there soon.
+        self._delta.idle += len(batch.start) + slow
         return Found(offsets, numbers) if more is None else Found(*append(offsets, numbers, *more))
 
     def _match_compiled(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.matching.parts import Found
     from penstock.matching.stats import Stats
     from penstock.matching.store import Snapshot
+    from penstock.matching.table import Table
 
 _ROWS: Final = 65_536
 """Rows of an Arrow table matched at once."""
@@ -187,6 +188,12 @@ class Matcher:
         """The attributes that filters name, and the numbers under which batches have them."""
         with self._store.lock:
             return dict(self._store.names)
+
+    def tables(self) -> "list[Table]":
+        """The compiled tables."""
+        from penstock.matching.parts import Part
+
+        return [part.table for part in self._store.snapshot().parts if isinstance(part, Part)]
 
     def match_encoded(self, batch: Batch) -> Matches:
         """What each event of a batch matches, which is encoded with the numbers of `names` as of now.

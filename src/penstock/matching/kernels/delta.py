@@ -407,13 +407,15 @@ def _match_events(
     visits: Array,
     offsets: Array,
     out: Array,
-) -> tuple[int, int, int, int, int]:
+) -> tuple[int, int, int, int, int, int]:
     """Match events until all are done, or there is not enough room for what one may find.
 
     Returned are the event that comes next, how many ids there are, the last epoch, how much room is needed
-    (0 where there is enough), and a number that means nothing. Nothing is allocated here.
+    (0 where there is enough), how much was tested slowly, and a number that means nothing. Nothing is
+    allocated here.
     """
     touched = np.int64(0)
+    slow = 0
     for event in range(first_event, len(event_start)):
         if event_count[event] == NO_EVENT:
             offsets[event + 1] = n
@@ -540,7 +542,7 @@ def _match_events(
                 name = np.int64(value_attribute[entries[e]])
                 if name < len(flags):
                     at[name] = 0
-            return event, begin, epoch, n + found, touched
+            return event, begin, epoch, n + found, slow, touched
 
         # Touched in turn, so that the processor fetches many at a time.
         for j in range(found):
@@ -573,6 +575,7 @@ def _match_events(
                     ok = ok and tail[v] >= tests[c, TEST_LOW] and tail[v] <= tests[c, TEST_HIGH]
                 elif test == SUBSTRING_TEST:
                     ok = v >= 0 and families[v] == STRING_SPACE
+                    slow += 1
                     ok = ok and _occurs(
                         needles,
                         tests[c, TEST_LOW],
@@ -589,6 +592,7 @@ def _match_events(
                 ):
                     ok = False
                 elif test != LOOSE_TEXT or key[v] == tests[c, TEST_LOW] or key[v] == tests[c, TEST_HIGH]:
+                    slow += 1
                     ok = _holds(
                         c,
                         v,
@@ -631,7 +635,7 @@ def _match_events(
             if name < len(flags):
                 at[name] = 0
         offsets[event + 1] = n
-    return len(event_start), n, epoch, 0, touched
+    return len(event_start), n, epoch, 0, slow, touched
 
 
 @kernel
@@ -651,9 +655,9 @@ def match_delta(
     stamp: Array,
     epoch: int,
     visits: Array,
-) -> tuple[Array, Array, int, int]:
-    """Offsets and ids (or, with `as_filters`, filters) that match each of the events, the last epoch, and a
-    number that means nothing.
+) -> tuple[Array, Array, int, int, int]:
+    """Offsets and ids (or, with `as_filters`, filters) that match each of the events, the last epoch, how
+    much was tested slowly, and a number that means nothing.
 
     The arrays of `raw` may be longer than what the runs and `always` speak of: what came later is none of
     this reader's business.
@@ -719,9 +723,10 @@ def match_delta(
     out = np.empty(1024 + 4 * events, np.int32)
     event = 0
     n = 0
+    slow = 0
     touched = np.int64(0)
     while event < events:
-        event, n, epoch, room, more = _match_events(
+        event, n, epoch, room, tested, more = _match_events(
             event,
             n,
             event_start,
@@ -779,12 +784,13 @@ def match_delta(
             out,
         )
         touched += more
+        slow += tested
         if room > 0:
             expected = n // max(1, event) * (events - event) * 5 // 4
             grown = np.empty(max(2 * room, n + expected), np.int32)
             grown[:n] = out[:n]
             out = grown
-    return offsets, out[:n], epoch, touched
+    return offsets, out[:n], epoch, slow, touched
 
 
 @kernel

@@ -7,7 +7,6 @@ runs are found from left to right, by trying for short texts and by shift-and, 6
 time, for long ones.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -284,44 +283,67 @@ def _find(symbols: Array, first: int, last: int, text: Array, start: int, end: i
     return -1
 
 
-def _like(find: Callable[..., int]) -> Callable[..., bool]:
-    """The function that matches a text with the symbols of a pattern, given how to find a stretch."""
+@leaf
+def _ends_fit(symbols: Array, first: int, last: int, text: Array, size: int) -> tuple[bool, int, int]:
+    """Whether a text begins and ends as a pattern does, where its first run is, and what follows the last.
 
-    def like(symbols: Array, first: int, last: int, text: Array, size: int) -> bool:
-        """Whether a text matches the symbols of a pattern."""
-        run = first
-        while run < last and symbols[run] != RUN:
-            run += 1
-        if run == last:
-            return size == last - first and _fits(symbols, first, last, text, 0)
-        tail = last
-        while symbols[tail - 1] != RUN:
-            tail -= 1
-        if size < (run - first) + (last - tail) or not _fits(symbols, first, run, text, 0):
-            return False
-        end = size - (last - tail)
-        if not _fits(symbols, tail, last, text, end):
-            return False
-        at = run - first
-        begin = run + 1
-        while begin < tail:
-            stop = begin
-            while symbols[stop] != RUN:
-                stop += 1
-            if stop > begin:
-                place = find(symbols, begin, stop, text, at, end)
-                if place < 0:
-                    return False
-                at = place + (stop - begin)
-            begin = stop + 1
-        return True
-
-    return like
+    A pattern without a run is all beginning: the first run is where it ends then.
+    """
+    run = first
+    while run < last and symbols[run] != RUN:
+        run += 1
+    if run == last:
+        return size == last - first and _fits(symbols, first, last, text, 0), run, last
+    tail = last
+    while symbols[tail - 1] != RUN:
+        tail -= 1
+    fits = (
+        size >= (run - first) + (last - tail)
+        and _fits(symbols, first, run, text, 0)
+        and _fits(symbols, tail, last, text, size - (last - tail))
+    )
+    return fits, run, tail
 
 
-like = outlined(_like(_find))
-like_short = leaf(_like(_find_by_trying))
-"""For short texts: allocates nothing, but may take the product of the lengths of text and pattern."""
+@leaf
+def _stretch_end(symbols: Array, begin: int) -> int:
+    """Where the stretch ends that begins somewhere before the last run."""
+    stop = begin
+    while symbols[stop] != RUN:
+        stop += 1
+    return stop
+
+
+@outlined
+def like(symbols: Array, first: int, last: int, text: Array, size: int) -> bool:
+    """Whether a text matches the symbols of a pattern."""
+    fits, run, tail = _ends_fit(symbols, first, last, text, size)
+    at = run - first
+    end = size - (last - tail)
+    begin = run + 1
+    while fits and begin < tail:
+        stop = _stretch_end(symbols, begin)
+        if stop > begin:
+            at = _find(symbols, begin, stop, text, at, end) + (stop - begin)
+            fits = at >= stop - begin
+        begin = stop + 1
+    return fits
+
+
+@leaf
+def like_short(symbols: Array, first: int, last: int, text: Array, size: int) -> bool:
+    """The same, for short texts: nothing is allocated, but it may take the product of both lengths."""
+    fits, run, tail = _ends_fit(symbols, first, last, text, size)
+    at = run - first
+    end = size - (last - tail)
+    begin = run + 1
+    while fits and begin < tail:
+        stop = _stretch_end(symbols, begin)
+        if stop > begin:
+            at = _find_by_trying(symbols, begin, stop, text, at, end) + (stop - begin)
+            fits = at >= stop - begin
+        begin = stop + 1
+    return fits
 
 
 @kernel
