@@ -9,8 +9,11 @@ Inside the matcher:
 columns, bulk                  filters as flat arrays
 compile, placing               from these to a table: cells, words, and the place where each filter is found
 table, reading                 the compiled table, and filters read back from it
-batch, encode                  events as flat arrays; `arrow_events`, `json_events`: from Arrow and JSON
-parts, ids, matches            a table with its deaths; ids as numbers; results
+batch, encode                  events as flat arrays; `arrow_events`, `arrow_texts`, `json_events`: from Arrow
+                               and JSON
+store                          how filters change: the buffer, merging, snapshots for readers
+parts, delta, deaths           compiled tables, what came lately, and what has been removed
+ids, matches                   ids as numbers; results
 sampling, explain, stats       what events look like; how a filter was found; what it costs
 storage                        the folder on disk
 paper_table, strings_index     the tables of the paper's engines

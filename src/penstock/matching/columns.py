@@ -5,7 +5,7 @@ numbers of literals. `Columns` of several tables can be laid end to end (`concat
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,8 @@ PATTERN_ONLY: Final = 7
 NEVER: Final = 8
 """The only condition of a filter that no event can match."""
 
-_BOOL, _NUMBER, _TIME, _STRING = (int(family) for family in Family)
+_FAMILIES = tuple(int(family) for family in Family)
+_BOOL, _NUMBER, _TIME, _STRING = _FAMILIES
 
 _NO_NAME: Final = ""
 _NEVER_SET: Final = ValueSet(cast("Family", NEVER), ())
@@ -129,10 +130,13 @@ class ColumnsBuilder:
 
     def build(self) -> Columns:
         """All filters that were added and not removed."""
-        for name in self.new_names():
-            self.names[name] = len(self.names)
         sets, count = self._sets, len(self._sets)
-        attribute = np.array([self.names.get(name, 0) for name in self._attributes], np.int32)
+        known = list(map(self.names.get, self._attributes))
+        if None in known:
+            for name in self.new_names():
+                self.names[name] = len(self.names)
+            known = [self.names.get(name, 0) for name in self._attributes]
+        attribute = np.array(known, np.int32)
         kind = np.fromiter([states.kind for states in sets], np.uint8, count)
         cuts = np.fromiter([len(states.cuts) for states in sets], np.int64, count)
         # Only families have cuts that say something.
@@ -140,16 +144,18 @@ class ColumnsBuilder:
         of_cut = np.repeat(kind, cuts)
         high = np.empty(len(of_cut), np.int64)
         low = np.zeros(len(of_cut), np.int16)
+        points = {family: _points(sets, np.flatnonzero(kind == family).tolist()) for family in _FAMILIES}
         for family in (_BOOL, _TIME):
-            if (of_cut == family).any():
-                high[of_cut == family] = np.array(self._points(family), np.int64)
+            if points[family]:
+                high[of_cut == family] = np.array(points[family], np.int64)
         numbers, strings = of_cut == _NUMBER, of_cut == _STRING
-        high[numbers], low[numbers] = number_keys(self._points(_NUMBER))  # type: ignore[arg-type]
-        literals, high[strings], low[strings] = string_cuts(self._points(_STRING))  # type: ignore[arg-type]
+        high[numbers], low[numbers] = number_keys(points[_NUMBER])
+        literals, high[strings], low[strings] = string_cuts(points[_STRING])
         patterns: dict[str, int] = {}
         counts = np.zeros(count, np.int64)
         references: list[int] = []
-        for at, states in enumerate(sets):
+        for at in np.flatnonzero(kind == _STRING).tolist():
+            states = sets[at]
             if states.required or states.forbidden:
                 counts[at] = len(states.required) + len(states.forbidden)
                 references += [patterns.setdefault(p, len(patterns)) for p in states.required]
@@ -174,9 +180,10 @@ class ColumnsBuilder:
         keep[list(self.removed)] = False
         return take(made, np.flatnonzero(keep))
 
-    def _points(self, family: int) -> list[object]:
-        """The cuts of one family, in order."""
-        return [point for states in self._sets if states.kind == family for point in states.cuts]
+
+def _points(sets: list[ValueSet], chosen: list[int]) -> list[Any]:
+    """The cuts of some sets, in order."""
+    return [point for at in chosen for point in sets[at].cuts]
 
 
 def string_cuts(cuts: Sequence[str]) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int16]]:

@@ -19,14 +19,14 @@ from penstock.matching.columns import Columns, offsets_of, take
 from penstock.matching.compile import compile_table, shape_of, symbols_of
 from penstock.matching.deaths import Deaths, alive_of
 from penstock.matching.kernels import patterns as pattern_kernels
-from penstock.matching.kernels.delta import Paths, Raw, Run, match_delta, sample_keys
+from penstock.matching.kernels.delta import Paths, Raw, Run, match_delta
+from penstock.matching.kernels.delta_keys import literal_keys, sample_keys
 from penstock.matching.kernels.delta_nodes import (
     ENTRY_FILTER,
     ENTRY_PLACE,
     POINTS_MAX,
     Forecast,
     attribute_of_grid,
-    literal_keys,
     make_run,
     place_raw,
 )

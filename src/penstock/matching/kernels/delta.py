@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.matching.batch import DOUBLE, INTEGER, NAN, NO_EVENT, STRING, TIME, Batch
+from penstock.matching.batch import NO_EVENT, Batch
+from penstock.matching.kernels.delta_keys import STRINGS, value_keys
 from penstock.matching.kernels.delta_nodes import (
-    ATTRIBUTE_MASK,
     ENTRY_FILTER,
     ENTRY_HIGH,
     ENTRY_LOW,
@@ -20,21 +20,10 @@ from penstock.matching.kernels.delta_nodes import (
     ENTRY_PROBE,
     EXACT,
     GRAM_SPACE,
-    LOOSE_TEXT,
     PRESENT_FLAG,
     PRESENT_SPACE,
-    RANGE_TESTS,
-    SHORT_SUFFIX,
-    SHORT_TEXT,
-    STRING_SPACE,
-    SUBSTRING_TEST,
     SUFFIX_SPACE,
-    TEST_HIGH,
-    TEST_LOW,
-    TEST_SHIFT,
-    TEST_WHAT,
     bucket_of,
-    family_of,
     gram_at,
     grid_of,
     lowest_bit,
@@ -42,19 +31,24 @@ from penstock.matching.kernels.delta_nodes import (
     packed,
     packed_filter,
     space_of_grid,
-    text_key,
-    text_tail_key,
+)
+from penstock.matching.kernels.delta_tests import (
+    ATTRIBUTE_MASK,
+    LOOSE_TEXT,
+    RANGE_TESTS,
+    SHORT_SUFFIX,
+    SHORT_TEXT,
+    SUBSTRING_TEST,
+    TEST_HIGH,
+    TEST_LOW,
+    TEST_SHIFT,
+    TEST_WHAT,
+    holds,
+    occurs,
 )
 from penstock.matching.kernels.jit import inlined, kernel, leaf
-from penstock.matching.kernels.patterns import GENERAL, SUFFIX, code_points, like_short
-from penstock.matching.kernels.search import Array, hash_bytes, is_gone, key_of_bits, same_bytes
+from penstock.matching.kernels.search import Array, is_gone
 
-_ABSENT, _BOOL, _NUMBER, _TIME, _STRING, _NAN, _EXISTS, _PATTERN_ONLY, _NEVER = range(9)
-"""Kinds of condition, as in `columns`."""
-
-_EXACT_INTEGERS = 2**53
-_LEAST = np.int64(-(2**63))
-_BASE = np.uint64(0x100000001B3)
 _ONE = np.uint64(1)
 
 
@@ -64,7 +58,7 @@ class Raw(NamedTuple):
     ids: Array
     offsets: Array
     tests: Array
-    """For each condition a quick test; see `delta_nodes`."""
+    """For each condition a quick test; see `delta_tests`."""
     kind: Array
     cut_offsets: Array
     cut_high: Array
@@ -96,201 +90,6 @@ class Paths(NamedTuple):
 
     levels: Array
     flags: Array
-
-
-@leaf
-def _value_keys(
-    value_attribute: Array,
-    value_state: Array,
-    value_bits: Array,
-    value_length: Array,
-    arena: Array,
-    attributes: int,
-    key: Array,
-    low: Array,
-    exact: Array,
-    families: Array,
-    tail: Array,
-) -> None:
-    """For each value the key that orders it, what numbers have beyond it, and what only equals share."""
-    for v in range(len(value_state)):
-        # Not only where the flags ask for it: they may do so a moment later, when filters are added.
-        if value_attribute[v] >= attributes:
-            continue
-        state = value_state[v]
-        bits = value_bits[v]
-        low[v] = 0
-        families[v] = family_of(state)
-        if state == STRING:
-            key[v] = text_key(arena, bits, value_length[v])
-            tail[v] = text_tail_key(arena, bits, value_length[v])
-            exact[v] = np.int64(hash_bytes(arena, bits, value_length[v]))
-            continue
-        if state == DOUBLE:
-            # -0.0 has the bits of the least integer, and is 0.
-            key[v] = np.int64(0) if bits == _LEAST else key_of_bits(bits)
-        elif state == INTEGER:
-            double = np.float64(bits)
-            double_bits = double.view(np.int64)
-            if bits > _EXACT_INTEGERS or bits < -_EXACT_INTEGERS:
-                # The greatest double not above it, and what is left over.
-                if double >= 9223372036854775808.0 or np.int64(double) > bits:
-                    double_bits += -1 if double > 0 else 1
-                low[v] = bits - np.int64(np.int64(double_bits).view(np.float64))
-            key[v] = key_of_bits(double_bits)
-        elif state == TIME:
-            key[v] = bits
-        else:
-            key[v] = np.int64(state) - 2
-        exact[v] = key[v]
-
-
-@leaf
-def _order(a: Array, a_start: int, a_length: int, b: Array, b_start: int, b_length: int) -> int:
-    """-1, 0 or 1 as one string of bytes comes before another, is the same, or comes after."""
-    for i in range(min(a_length, b_length)):
-        if a[a_start + i] != b[b_start + i]:
-            return -1 if a[a_start + i] < b[b_start + i] else 1
-    return -1 if a_length < b_length else 1 if a_length > b_length else 0
-
-
-@leaf
-def _occurs(data: Array, start: int, length: int, text: Array, text_start: int, text_length: int) -> bool:
-    """Whether a stretch of bytes occurs in a text; by a rolling hash, so that no text makes it slow."""
-    if length > text_length:
-        return False
-    wanted = np.uint64(0)
-    rolling = np.uint64(0)
-    leaving = _ONE
-    for i in range(length):
-        wanted = wanted * _BASE + np.uint64(data[start + i])
-        rolling = rolling * _BASE + np.uint64(text[text_start + i])
-        if i > 0:
-            leaving *= _BASE
-    at = text_start
-    last = text_start + text_length - length
-    while True:
-        if rolling == wanted and same_bytes(data, start, text, at, length):
-            return True
-        if at >= last:
-            return False
-        rolling = (rolling - leaving * np.uint64(text[at])) * _BASE + np.uint64(text[at + length])
-        at += 1
-
-
-@inlined
-def _at_or_after(
-    k: int,
-    value_key: int,
-    value_low: int,
-    arena: Array,
-    start: int,
-    length: int,
-    high: int,
-    low: int,
-    literal_offsets: Array,
-    literals: Array,
-    literal_key: Array,
-) -> bool:
-    """Whether a value is not before a cut of its family."""
-    if k == _STRING:
-        known = literal_key[high]
-        after = value_key > known
-        if value_key == known:
-            begin = literal_offsets[high]
-            order = _order(arena, start, length, literals, begin, literal_offsets[high + 1] - begin)
-            after = order > 0 or (order == 0 and low == 0)
-    elif k == _NUMBER:
-        after = value_key > high or (value_key == high and value_low >= low)
-    else:
-        after = value_key >= high
-    return after
-
-
-@inlined
-def _holds(
-    c: int,
-    v: int,
-    value_state: Array,
-    value_bits: Array,
-    value_length: Array,
-    arena: Array,
-    key: Array,
-    low: Array,
-    kind: Array,
-    cut_offsets: Array,
-    cut_high: Array,
-    cut_low: Array,
-    pattern_offsets: Array,
-    pattern: Array,
-    literal_offsets: Array,
-    literals: Array,
-    literal_key: Array,
-    pattern_kind: Array,
-    needle_offsets: Array,
-    needles: Array,
-    program_offsets: Array,
-    symbols: Array,
-    text: Array,
-) -> bool:
-    """Whether a condition holds for a value, or, if that is negative, for an attribute that is absent."""
-    k = kind[c]
-    if v < 0:
-        return k == _ABSENT
-    if k == _ABSENT:
-        return False
-    if k == _EXISTS:
-        return True
-    state = value_state[v]
-    if k == _NAN:
-        return state == NAN
-    if family_of(state) != (STRING_SPACE if k == _PATTERN_ONLY else k - 1):
-        return False
-    start = value_bits[v]
-    length = np.int64(value_length[v])
-    if k != _PATTERN_ONLY:
-        # Inside after an odd number of cuts.
-        cut = cut_offsets[c]
-        before = 0
-        span = cut_offsets[c + 1] - cut
-        while span > 0:
-            half = span >> 1
-            at = cut + before + half
-            if _at_or_after(
-                k,
-                key[v],
-                low[v],
-                arena,
-                start,
-                length,
-                cut_high[at],
-                cut_low[at],
-                literal_offsets,
-                literals,
-                literal_key,
-            ):
-                before += half + 1
-                span -= half + 1
-            else:
-                span = half
-        if before & 1 == 0:
-            return False
-    for p in range(pattern_offsets[c], pattern_offsets[c + 1]):
-        required = pattern[p] >= 0
-        number = np.int64(pattern[p]) if required else -1 - np.int64(pattern[p])
-        first = needle_offsets[number]
-        size = needle_offsets[number + 1] - first
-        if pattern_kind[number] == SUFFIX:
-            found = size <= length and same_bytes(needles, first, arena, start + length - size, size)
-        else:
-            found = _occurs(needles, first, size, arena, start, length)
-            if found and pattern_kind[number] == GENERAL:
-                points = code_points(arena, start, length, text)
-                program = program_offsets[number]
-                found = like_short(symbols, program, program_offsets[number + 1], text, points)
-        if found != required:
-            return False
-    return True
 
 
 @inlined
@@ -334,11 +133,11 @@ def _scan(
             if test <= RANGE_TESTS:
                 ok = families[v] == test and key[v] >= low and key[v] <= high
             elif test == SHORT_TEXT:
-                ok = families[v] == STRING_SPACE and key[v] == low and value_length[v] == high
+                ok = families[v] == STRINGS and key[v] == low and value_length[v] == high
             elif test == SHORT_SUFFIX:
-                ok = families[v] == STRING_SPACE and tail[v] >= low and tail[v] <= high
+                ok = families[v] == STRINGS and tail[v] >= low and tail[v] <= high
             else:
-                ok = families[v] == STRING_SPACE and key[v] >= low and key[v] <= high
+                ok = families[v] == STRINGS and key[v] >= low and key[v] <= high
                 if ok and (key[v] == low or key[v] == high):
                     candidates[n] = entries[e, ENTRY_FILTER] & ~1
                     n += 1
@@ -451,7 +250,7 @@ def _match_events(
                 path[steps, 0] = key[v] >> level
                 path[steps, 1] = grid_of(name, space, level)
                 steps += 1
-            if space != STRING_SPACE:
+            if space != STRINGS:
                 continue
             mask = levels[name, SUFFIX_SPACE]
             while mask != 0:
@@ -568,15 +367,15 @@ def _match_events(
                     ok = v >= 0 and families[v] == test
                     ok = ok and key[v] >= tests[c, TEST_LOW] and key[v] <= tests[c, TEST_HIGH]
                 elif test == SHORT_TEXT:
-                    ok = v >= 0 and families[v] == STRING_SPACE
+                    ok = v >= 0 and families[v] == STRINGS
                     ok = ok and key[v] == tests[c, TEST_LOW] and value_length[v] == tests[c, TEST_HIGH]
                 elif test == SHORT_SUFFIX:
-                    ok = v >= 0 and families[v] == STRING_SPACE
+                    ok = v >= 0 and families[v] == STRINGS
                     ok = ok and tail[v] >= tests[c, TEST_LOW] and tail[v] <= tests[c, TEST_HIGH]
                 elif test == SUBSTRING_TEST:
-                    ok = v >= 0 and families[v] == STRING_SPACE
+                    ok = v >= 0 and families[v] == STRINGS
                     slow += 1
-                    ok = ok and _occurs(
+                    ok = ok and occurs(
                         needles,
                         tests[c, TEST_LOW],
                         tests[c, TEST_HIGH],
@@ -586,14 +385,14 @@ def _match_events(
                     )
                 elif test == LOOSE_TEXT and (
                     v < 0
-                    or families[v] != STRING_SPACE
+                    or families[v] != STRINGS
                     or key[v] < tests[c, TEST_LOW]
                     or key[v] > tests[c, TEST_HIGH]
                 ):
                     ok = False
                 elif test != LOOSE_TEXT or key[v] == tests[c, TEST_LOW] or key[v] == tests[c, TEST_HIGH]:
                     slow += 1
-                    ok = _holds(
+                    ok = holds(
                         c,
                         v,
                         value_state,
@@ -691,7 +490,7 @@ def match_delta(
     exact = np.empty(values, np.int64)
     families = np.empty(values, np.int8)
     tail = np.empty(values, np.int64)
-    _value_keys(
+    value_keys(
         value_attribute,
         value_state,
         value_bits,
@@ -791,16 +590,3 @@ def match_delta(
             grown[:n] = out[:n]
             out = grown
     return offsets, out[:n], epoch, slow, touched
-
-
-@kernel
-def sample_keys(batch: Batch, keys: Array) -> None:
-    """The key of each value of a sample; see `_value_keys`."""
-    _, _, _, value_attribute, value_state, value_bits, value_length, arena = batch
-    low = np.empty(len(keys), np.int64)
-    exact = np.empty(len(keys), np.int64)
-    families = np.empty(len(keys), np.int8)
-    tail = np.empty(len(keys), np.int64)
-    _value_keys(
-        value_attribute, value_state, value_bits, value_length, arena, 2**62, keys, low, exact, families, tail
-    )

@@ -14,14 +14,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.matching.batch import DOUBLE, INTEGER, NAN, STRING, TIME
+from penstock.matching.kernels.delta_keys import STRINGS, text_tail_key
+from penstock.matching.kernels.delta_tests import (
+    SLOW,
+    TEST_HIGH,
+    TEST_LOW,
+    TEST_SHIFT,
+    TEST_WHAT,
+    is_plain,
+    is_quick,
+    write_pattern_test,
+    write_test,
+)
 from penstock.matching.kernels.jit import inlined, kernel, leaf
-from penstock.matching.kernels.patterns import SUBSTRING, SUFFIX
+from penstock.matching.kernels.patterns import SUFFIX
 from penstock.matching.kernels.search import Array, count_below, count_to, hash_bytes
 
 _ABSENT, _BOOL, _NUMBER, _TIME, _STRING, _NAN, _EXISTS, _PATTERN_ONLY, _NEVER = range(9)
 
-STRING_SPACE = 3
 SUFFIX_SPACE = 4
 GRAM_SPACE = 5
 PRESENT_SPACE = 6
@@ -44,25 +54,6 @@ ENTRY_NODE, ENTRY_PLACE, ENTRY_PROBE, ENTRY_LOW, ENTRY_HIGH, ENTRY_FILTER = rang
 at the filter itself, or -1; the filter's id, the filter, and a bit that is set if nothing else has to be
 tested then (`packed`)."""
 
-TEST_WHAT, TEST_LOW, TEST_HIGH = range(3)
-"""A test, for each condition: what it is about (an attribute, and above TEST_SHIFT one of these below), and
-the keys that it holds for, from the least to the greatest."""
-
-TEST_SHIFT = 32
-ATTRIBUTE_MASK = (1 << TEST_SHIFT) - 1
-RANGE_TESTS = 3
-SHORT_TEXT = 4
-SHORT_SUFFIX = 5
-LOOSE_TEXT = 6
-SUBSTRING_TEST = 7
-SLOW = 8
-"""Up to RANGE_TESTS: a range of keys, of the family of that number. A short text: its key, and its length in
-the place of the greatest key. A short suffix: a range of keys of what is read backwards. A loose text: a
-range of keys of strings, which at its ends has to be tested slowly. A substring: where it starts, and its
-length. Everything else is tested slowly."""
-
-_SIGN_BIT = np.uint64(1 << 63)
-_S8 = np.uint64(8)
 _K1 = np.uint64(0x9E3779B97F4A7C15)
 _K2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _K3 = np.uint64(0x165667B19E3779F9)
@@ -90,22 +81,6 @@ class Forecast(NamedTuple):
     present: Array
     offsets: Array
     keys: Array
-
-
-@inlined
-def family_of(state: int) -> int:
-    """The family of a value, from 0; NaN has none."""
-    if state == STRING:
-        family = STRING_SPACE
-    elif state == INTEGER or state == DOUBLE:
-        family = 1
-    elif state == TIME:
-        family = 2
-    elif state == NAN:
-        family = -1
-    else:
-        family = 0
-    return family
 
 
 @inlined
@@ -146,46 +121,12 @@ def lowest_bit(mask: int) -> int:
 
 
 @inlined
-def text_key(data: Array, start: int, length: int) -> int:
-    """The first eight bytes of a string as a key; shorter strings are filled up with zeros."""
-    word = np.uint64(0)
-    if length >= 8:
-        for i in range(8):
-            word = (word << _S8) | np.uint64(data[start + i])
-    else:
-        for i in range(length):
-            word = (word << _S8) | np.uint64(data[start + i])
-        word <<= _S8 * np.uint64(8 - length) if length > 0 else np.uint64(0)
-    return np.int64(word ^ _SIGN_BIT)
-
-
-@inlined
-def text_tail_key(data: Array, start: int, length: int) -> int:
-    """The last eight bytes of a string, the last of all first."""
-    word = np.uint64(0)
-    end = start + length - 1
-    count = min(length, 8)
-    for i in range(count):
-        word = (word << _S8) | np.uint64(data[end - i])
-    if count > 0:
-        word <<= _S8 * np.uint64(8 - count)
-    return np.int64(word ^ _SIGN_BIT)
-
-
-@inlined
 def gram_at(data: Array, at: int, size: int) -> int:
     """Some bytes as one number."""
     gram = np.int64(data[at])
     for i in range(1, size):
         gram = (gram << 8) | np.int64(data[at + i])
     return gram
-
-
-@kernel
-def literal_keys(literals: Array, offsets: Array, first: int, last: int, keys: Array) -> None:
-    """The keys of some literals."""
-    for i in range(first, last):
-        keys[i] = text_key(literals, offsets[i], offsets[i + 1] - offsets[i])
 
 
 @inlined
@@ -238,13 +179,6 @@ def _are_points(kind: int, first: int, last: int, cut_high: Array, cut_low: Arra
 
 
 @leaf
-def _is_plain(literal_offsets: Array, literals: Array, literal: int) -> bool:
-    """Whether the key of a literal says all about it: no other string that long has it."""
-    size = literal_offsets[literal + 1] - literal_offsets[literal]
-    return size <= 8 and (size == 0 or literals[literal_offsets[literal + 1] - 1] != 0)
-
-
-@leaf
 def _bounds(
     kind: int,
     first: int,
@@ -265,81 +199,9 @@ def _bounds(
         return low, end - 1 if cut_low[last - 1] == 0 else end
     high = literal_key[end]
     size = literal_offsets[end + 1] - literal_offsets[end]
-    if cut_low[last - 1] == 0 and size > 0 and _is_plain(literal_offsets, literals, end):
+    if cut_low[last - 1] == 0 and size > 0 and is_plain(literal_offsets, literals, end):
         high -= 1
     return low, high
-
-
-@leaf
-def _write_test(
-    c: int,
-    name: int,
-    kind: int,
-    first: int,
-    last: int,
-    cut_high: Array,
-    cut_low: Array,
-    literal_offsets: Array,
-    literals: Array,
-    literal_key: Array,
-    tests: Array,
-) -> None:
-    """A quick test for a condition without patterns, if there is one that is exact."""
-    cuts = last - first
-    if kind < _BOOL or kind > _STRING or cuts < 1 or cuts > 2:
-        return
-    begin = cut_high[first]
-    end = cut_high[last - 1]
-    if kind == _STRING:
-        plain = _is_plain(literal_offsets, literals, begin) and _is_plain(literal_offsets, literals, end)
-        if plain and cuts == 2 and begin == end:
-            tests[c, TEST_WHAT] = (np.int64(SHORT_TEXT) << TEST_SHIFT) | name
-            tests[c, TEST_LOW] = literal_key[begin]
-            tests[c, TEST_HIGH] = literal_offsets[begin + 1] - literal_offsets[begin]
-            return
-        begin = literal_key[begin]
-        end = literal_key[end]
-        if not plain or cut_low[first] != 0 or (cuts == 2 and cut_low[last - 1] != 0):
-            tests[c, TEST_WHAT] = (np.int64(LOOSE_TEXT) << TEST_SHIFT) | name
-            tests[c, TEST_LOW] = begin
-            tests[c, TEST_HIGH] = end if cuts == 2 else _GREATEST
-            return
-    if cut_low[first] != 0 or (cuts == 2 and cut_low[last - 1] != 0):
-        return
-    tests[c, TEST_WHAT] = (np.int64(kind - 1) << TEST_SHIFT) | name
-    tests[c, TEST_LOW] = begin
-    tests[c, TEST_HIGH] = end - 1 if cuts == 2 else _GREATEST
-
-
-@leaf
-def _write_pattern_test(
-    c: int,
-    name: int,
-    pattern: int,
-    pattern_kind: Array,
-    needle_offsets: Array,
-    needles: Array,
-    tests: Array,
-) -> None:
-    """A quick test for a condition that asks for one pattern, if there is one that is exact."""
-    first = needle_offsets[pattern]
-    size = needle_offsets[pattern + 1] - first
-    # What is shorter than the suffix is filled up with zeros, which must not be taken for its own.
-    if pattern_kind[pattern] == SUFFIX and size <= 8 and needles[first] != 0:
-        key = text_tail_key(needles, first, size)
-        tests[c, TEST_WHAT] = (np.int64(SHORT_SUFFIX) << TEST_SHIFT) | name
-        tests[c, TEST_LOW] = key
-        tests[c, TEST_HIGH] = key | ((np.int64(1) << (64 - 8 * size)) - 1 if size < 8 else 0)
-    elif pattern_kind[pattern] == SUBSTRING:
-        tests[c, TEST_WHAT] = (np.int64(SUBSTRING_TEST) << TEST_SHIFT) | name
-        tests[c, TEST_LOW] = first
-        tests[c, TEST_HIGH] = size
-
-
-@inlined
-def _is_quick(what: int) -> bool:
-    """Whether a test needs the keys of a value only."""
-    return (what >> TEST_SHIFT) <= LOOSE_TEXT
 
 
 @leaf
@@ -349,7 +211,7 @@ def level_of(space: int, low: int, high: int) -> int:
     Each level that is used is looked at for each event, so that strings use few: of 0, 2, 4 and 6 bytes.
     """
     level = 0
-    step = 16 if space >= STRING_SPACE else 1
+    step = 16 if space >= STRINGS else 1
     # Unsigned: the difference of the farthest keys is more than 63 bits hold.
     while level < 63 and np.uint64(high >> level) - np.uint64(low >> level) > np.uint64(1):
         level = min(level + step, 63)
@@ -419,7 +281,7 @@ def place_raw(
             tests[c, TEST_WHAT] = (np.int64(SLOW) << TEST_SHIFT) | name
             patterns = pattern_offsets[c + 1] - pattern_offsets[c]
             if patterns == 0:
-                _write_test(
+                write_test(
                     c,
                     name,
                     k,
@@ -439,7 +301,7 @@ def place_raw(
                 if k == _STRING and cut_offsets[c + 1] == cut + 1 and cut_low[cut] == 0:
                     whole = literal_offsets[cut_high[cut] + 1] == literal_offsets[cut_high[cut]]
                 if whole:
-                    _write_pattern_test(
+                    write_pattern_test(
                         c, name, pattern[pattern_offsets[c]], pattern_kind, needle_offsets, needles, tests
                     )
             chances[c - filter_offsets[f]] = 1.0
@@ -549,11 +411,11 @@ def place_raw(
         probe = -1
         least = 2.0
         for c in range(filter_offsets[f], filter_offsets[f + 1]):
-            if c != access and chances[c - filter_offsets[f]] < least and _is_quick(tests[c, TEST_WHAT]):
+            if c != access and chances[c - filter_offsets[f]] < least and is_quick(tests[c, TEST_WHAT]):
                 probe = c
                 least = chances[c - filter_offsets[f]]
         alone = filter_offsets[f + 1] - filter_offsets[f] == 1
-        if alone and _is_quick(tests[access, TEST_WHAT]):
+        if alone and is_quick(tests[access, TEST_WHAT]):
             probe = access
         for j in range(start, n):
             entries[j, ENTRY_PROBE] = -1

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.options import DefaultOptions
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -43,10 +44,12 @@ def leaf(function: Function) -> Function:
     """For a function that kernels call in their loops, and that allocates nothing.
 
     Numba counts references to arrays wherever one gets another name or a branch ends its use, which in a hot
-    loop costs more than the work. A function that owns no memory can do without; the option that says so is
-    private to Numba (an unknown one would be refused at import, and tests would say so).
+    loop costs more than the work. A function that owns no memory can do without. The option that says so is
+    private to Numba: where it is no more, references are counted.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    if hasattr(DefaultOptions, "_nrt"):
+        options["_nrt"] = False
     compiled = numba.njit(**options)(function)
     return cast(Function, compiled)
 
