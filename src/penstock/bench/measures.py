@@ -116,27 +116,43 @@ def measure_match(
     load: Load, scenario: MatchScenario | GrowthScenario, progress: Progress
 ) -> tuple[Point, Matcher]:
     """Time batches on a settled matcher."""
-    progress("warming up")
-    # Kernels may have to be compiled first.
-    settled(load.first(min(_TINY, load.workload.filters)), scenario.input, min(_TINY, scenario.warm_up))
-    progress(f"compiling {load.workload.filters:,} filters")
-    matcher, seconds = settled(load, scenario.input, scenario.warm_up)
-    batches = batches_of(load, scenario.input, scenario.warm_up, scenario.events, scenario.batch)
+    timed = _Timed(load, scenario, progress)
     progress(f"matching {scenario.events:,} events {scenario.passes} times")
-    times = []
     for _ in range(scenario.passes):
-        times += [us_per_event(matcher, events, count) for events, count in batches]
-    matches = sum(len(match(matcher, events).numbers) for events, _ in batches)
-    point = Point(
-        filters=load.workload.filters,
-        constraints=load.constraints,
-        us_per_event=statistics.median(times),
-        matches_per_event=matches / scenario.events,
-        bytes_per_constraint=matcher.stats(top=0).bytes / load.constraints,
-        seconds_to_compile=seconds,
-        events=scenario.events * scenario.passes,
-    )
-    return point, matcher
+        timed.run()
+    return timed.point(), timed.matcher
+
+
+class _Timed:
+    """A settled matcher, and how long it takes."""
+
+    def __init__(self, load: Load, scenario: MatchScenario | GrowthScenario, progress: Progress) -> None:
+        self._load, self._scenario = load, scenario
+        progress("warming up")
+        # Kernels may have to be compiled first.
+        settled(load.first(min(_TINY, load.workload.filters)), scenario.input, min(_TINY, scenario.warm_up))
+        progress(f"compiling {load.workload.filters:,} filters")
+        self.matcher, self._seconds = settled(load, scenario.input, scenario.warm_up)
+        self._batches = batches_of(load, scenario.input, scenario.warm_up, scenario.events, scenario.batch)
+        self._times: list[float] = []
+
+    def run(self) -> None:
+        """Match all batches once."""
+        self._times += [us_per_event(self.matcher, events, count) for events, count in self._batches]
+
+    def point(self) -> Point:
+        """What was measured."""
+        load, scenario = self._load, self._scenario
+        matches = sum(len(match(self.matcher, events).numbers) for events, _ in self._batches)
+        return Point(
+            filters=load.workload.filters,
+            constraints=load.constraints,
+            us_per_event=statistics.median(self._times),
+            matches_per_event=matches / scenario.events,
+            bytes_per_constraint=self.matcher.stats(top=0).bytes / load.constraints,
+            seconds_to_compile=self._seconds,
+            events=scenario.events * scenario.passes,
+        )
 
 
 def batches_of(load: Load, kind: Input, begin: int, count: int, size: int) -> list[tuple[Any, int]]:
@@ -154,12 +170,16 @@ def us_per_event(matcher: Matcher, events: Any, count: int) -> float:
 
 
 def measure_growth(scenario: GrowthScenario, seed: int, progress: Progress) -> list[Point]:
-    """A point for each size."""
-    points = []
+    """A point for each size, measured in turn: no machine is always as quick."""
+    timed = []
     for filters in scenario.sizes:
         load = loads.make(scenario.workload.grown(filters), scenario.warm_up + scenario.events, seed)
-        points.append(measure_match(load, scenario, progress)[0])
-    return points
+        timed.append(_Timed(load, scenario, progress))
+    for number in range(scenario.passes):
+        progress(f"matching {scenario.events:,} events with each, pass {number + 1} of {scenario.passes}")
+        for one in timed:
+            one.run()
+    return [one.point() for one in timed]
 
 
 def measure_compile(scenario: CompileScenario, seed: int, progress: Progress) -> float:

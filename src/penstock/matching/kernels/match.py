@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.matching.batch import NO_EVENT, Batch
-from penstock.matching.kernels.jit import inlined, kernel, outlined
+from penstock.matching.kernels.jit import inlined, kernel, leaf, outlined
 from penstock.matching.kernels.resolve import NUMBERS
 from penstock.matching.kernels.search import Array, is_gone
 from penstock.matching.kernels.words import (
@@ -43,6 +43,12 @@ DOWN = 2
 
 _POSITION = np.uint64(0x7FFFFFFF00000000)
 _DONE = np.uint64(1 << 63)
+
+_AHEAD = 16
+"""For so many events what they find in planes is fetched at once, where it is too much for caches."""
+
+_LARGE = 1 << 18
+"""Members of planes that are too many for caches."""
 
 _FEW_IDS = 1024
 _FEW = 8
@@ -132,6 +138,64 @@ def _is_other(c: int, greater: int, lesser: int, times: int, strings: int) -> bo
     return c >= strings
 
 
+@leaf
+def _fetch_planes(
+    first_event: int,
+    event_start: Array,
+    event_count: Array,
+    entries: Array,
+    value_attribute: Array,
+    slot_of: Array,
+    codes: Array,
+    slot_planes: Array,
+    plane_record: Array,
+    buckets: Array,
+    grid: Array,
+    occupied: Array,
+    members: Array,
+    code: Array,
+    cells: Array,
+) -> int:
+    """Touch what the next few events will find in planes, so that they need not wait for it one by one.
+
+    Returns a number that means nothing. `code` is all zero before and after.
+    """
+    touched = np.int64(0)
+    found = 0
+    for event in range(first_event, min(first_event + _AHEAD, len(event_start))):
+        first = event_start[event]
+        last = first + event_count[event]
+        for e in range(first, last):
+            if codes[entries[e]] > 0:
+                code[slot_of[value_attribute[entries[e]]]] = codes[entries[e]]
+        for e in range(first, last):
+            c = codes[entries[e]]
+            if c <= 0:
+                continue
+            slot = slot_of[value_attribute[entries[e]]]
+            for plane in range(slot_planes[slot], slot_planes[slot + 1]):
+                other = plane_record[plane, OTHER]
+                bucket = np.int64(buckets[plane_record[plane, BUCKET] + c])
+                if other >= 0:
+                    if code[other] == 0:
+                        continue
+                    bucket = (
+                        bucket * plane_record[plane, PLANE_WIDTH]
+                        + buckets[plane_record[plane, OTHER_BUCKET] + code[other]]
+                    )
+                cell = plane_record[plane, GRID] + bucket
+                if (occupied[cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1) != 0 and found < len(cells):
+                    touched += grid[cell]
+                    cells[found] = cell
+                    found += 1
+        for e in range(first, last):
+            if codes[entries[e]] > 0:
+                code[slot_of[value_attribute[entries[e]]]] = 0
+    for i in range(found):
+        touched += np.int64(members[grid[cells[i]], 0])
+    return touched
+
+
 @outlined
 def _match_events(
     first_event: int,
@@ -183,6 +247,7 @@ def _match_events(
     out: Array,
     sure: Array,
     unsure: Array,
+    cells: Array,
 ) -> tuple[int, int, int, int, int, int]:
     """Match events until all are done, or there is not enough room for what one may find.
 
@@ -203,6 +268,24 @@ def _match_events(
     final = len(ids) - 1
     final_member = len(members) - 1
     for event in range(first_event, len(event_start)):
+        if len(cells) > 0 and (event - first_event) % _AHEAD == 0:
+            touched += _fetch_planes(
+                event,
+                event_start,
+                event_count,
+                entries,
+                value_attribute,
+                slot_of,
+                codes,
+                slot_planes,
+                plane_record,
+                buckets,
+                grid,
+                occupied,
+                members,
+                code,
+                cells,
+            )
         if event_count[event] == NO_EVENT:
             offsets[event + 1] = n
             continue
@@ -582,6 +665,7 @@ def match(
     out = np.empty(1024 + 16 * events, np.int32)
     sure = np.empty((256, 2), np.int32)
     unsure = np.empty((256, 3), np.int32)
+    cells = np.empty(_AHEAD * 64 if len(members) > _LARGE else 0, np.int64)
     event = 0
     n = 0
     touched = np.int64(0)
@@ -636,6 +720,7 @@ def match(
             out,
             sure,
             unsure,
+            cells,
         )
         touched += more
         if runs > 0:
