@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.matching.kernels.jit import inlined, kernel, leaf, outlined
+from penstock.matching.kernels.jit import inlined, kernel, leaf
 from penstock.matching.kernels.search import Array, count_below
 
 SUFFIX = 0
@@ -27,6 +27,7 @@ _TRYING_MAX = 4096
 """Up to so many comparisons a stretch is looked for by trying each place."""
 
 _ONE64 = np.uint64(1)
+_NO_BITS = np.uint64(0)
 
 
 class Automaton(NamedTuple):
@@ -143,6 +144,10 @@ def matching_patterns(
     seen: Array,
     epoch: int,
     text: Array,
+    letters: Array,
+    slots: Array,
+    masks: Array,
+    bit_state: Array,
     found: Array,
 ) -> int:
     """Put the numbers of all patterns of the slot that the string matches into `found`; how many.
@@ -153,7 +158,7 @@ def matching_patterns(
     """
     total = 0
     size = -1
-    state = 0
+    node_now = 0
     end = start + length
     none = len(needle_patterns) - 2
     # One turn more than there are bytes, for the patterns that have no needle.
@@ -161,12 +166,12 @@ def matching_patterns(
         node = 0
         if at < end:
             byte = arena[at]
-            following = _child(edge_key, edge_child, state, byte)
-            while following == 0 and state != 0:
-                state = fail[state]
-                following = _child(edge_key, edge_child, state, byte)
-            state = following
-            node = state if needle_at[state] >= 0 else link[state]
+            following = _child(edge_key, edge_child, node_now, byte)
+            while following == 0 and node_now != 0:
+                node_now = fail[node_now]
+                following = _child(edge_key, edge_child, node_now, byte)
+            node_now = following
+            node = node_now if needle_at[node_now] >= 0 else link[node_now]
         at_end = at == end - 1
         while at == end or (node != 0 and (at_end or seen[node] != epoch)):
             fresh = True
@@ -185,7 +190,15 @@ def matching_patterns(
                     if size < 0:
                         size = code_points(arena, start, length, text)
                     ok = like(
-                        symbols, program_offsets[program[p]], program_offsets[program[p] + 1], text, size
+                        symbols,
+                        program_offsets[program[p]],
+                        program_offsets[program[p] + 1],
+                        text,
+                        size,
+                        letters,
+                        slots,
+                        masks,
+                        bit_state,
                     )
                 if ok:
                     found[total] = p
@@ -249,38 +262,104 @@ def _find_by_trying(symbols: Array, first: int, last: int, text: Array, start: i
     return -1
 
 
-@outlined
-def _find(symbols: Array, first: int, last: int, text: Array, start: int, end: int) -> int:
-    """The same, in a time that depends on the length of the text alone, more or less."""
+class Search(NamedTuple):
+    """What looking for a stretch in a long text needs; see `search_room`."""
+
+    letters: Array
+    slots: Array
+    masks: Array
+    state: Array
+
+
+@kernel
+def search_room(program_offsets: Array) -> Search:
+    """Room to look for the stretches of any of the programs."""
+    longest = 0
+    for p in range(len(program_offsets) - 1):
+        longest = max(longest, program_offsets[p + 1] - program_offsets[p])
+    size = 2
+    while size < 2 * longest:
+        size *= 2
+    words = (longest + 63) >> 6
+    return Search(
+        np.empty(longest, np.int32),
+        np.zeros(size, np.int32),
+        np.zeros((longest + 1, words), np.uint64),
+        np.empty(words, np.uint64),
+    )
+
+
+@inlined
+def _slot_of_letter(letters: Array, slots: Array, letter: int) -> int:
+    """Where a letter stands in a table of letters, or would stand."""
+    mask = len(slots) - 1
+    at = (np.int64(letter) * 0x9E3779B1 >> 8) & mask
+    while slots[at] != 0 and letters[slots[at] - 1] != letter:
+        at = (at + 1) & mask
+    return at
+
+
+@leaf
+def _find(
+    symbols: Array,
+    first: int,
+    last: int,
+    text: Array,
+    start: int,
+    end: int,
+    letters: Array,
+    slots: Array,
+    masks: Array,
+    state: Array,
+) -> int:
+    """The same, in a time that depends on the length of the text alone, more or less.
+
+    Shift-and: a bit for each place of the stretch, set while the text fits so far. `slots` is all zero before
+    and after.
+    """
     size = last - first
     if end - start < size:
         return -1
     if (end - start) * size <= _TRYING_MAX:
         return _find_by_trying(symbols, first, last, text, start, end)
     words = (size + 63) >> 6
-    letters = np.unique(symbols[first:last])
-    masks = np.zeros((len(letters) + 1, words), np.uint64)
+    other = len(masks) - 1
+    masks[other, :words] = _NO_BITS
+    rows = 0
     for i in range(size):
         bit = _ONE64 << np.uint64(i & 63)
-        if symbols[first + i] == ONE:
-            for row in range(len(letters) + 1):
-                masks[row, i >> 6] |= bit
-        else:
-            masks[count_below(letters, 0, len(letters), symbols[first + i]), i >> 6] |= bit
-    state = np.zeros(words, np.uint64)
+        row = other
+        if symbols[first + i] != ONE:
+            slot = _slot_of_letter(letters, slots, symbols[first + i])
+            if slots[slot] == 0:
+                letters[rows] = symbols[first + i]
+                masks[rows, :words] = _NO_BITS
+                rows += 1
+                slots[slot] = rows
+            row = np.int64(slots[slot]) - 1
+        masks[row, i >> 6] |= bit
+    for row in range(rows):
+        for w in range(words):
+            masks[row, w] |= masks[other, w]
+    state[:words] = _NO_BITS
     last_bit = _ONE64 << np.uint64((size - 1) & 63)
+    found = -1
     for at in range(start, end):
-        row = count_below(letters, 0, len(letters), text[at])
-        if row == len(letters) or letters[row] != text[at]:
-            row = len(letters)
+        row = np.int64(slots[_slot_of_letter(letters, slots, text[at])]) - 1
+        if row < 0:
+            row = other
         carry = _ONE64
         for w in range(words):
             moved = (state[w] << _ONE64) | carry
             carry = state[w] >> np.uint64(63)
             state[w] = moved & masks[row, w]
         if state[words - 1] & last_bit:
-            return at - size + 1
-    return -1
+            found = at - size + 1
+            break
+    # From the last to the first: what was passed over when a letter was put in is still there.
+    for row in range(rows - 1, -1, -1):
+        slots[_slot_of_letter(letters, slots, letters[row])] = 0
+    return found
 
 
 @leaf
@@ -314,8 +393,18 @@ def _stretch_end(symbols: Array, begin: int) -> int:
     return stop
 
 
-@outlined
-def like(symbols: Array, first: int, last: int, text: Array, size: int) -> bool:
+@leaf
+def like(
+    symbols: Array,
+    first: int,
+    last: int,
+    text: Array,
+    size: int,
+    letters: Array,
+    slots: Array,
+    masks: Array,
+    state: Array,
+) -> bool:
     """Whether a text matches the symbols of a pattern."""
     fits, run, tail = _ends_fit(symbols, first, last, text, size)
     at = run - first
@@ -324,8 +413,9 @@ def like(symbols: Array, first: int, last: int, text: Array, size: int) -> bool:
     while fits and begin < tail:
         stop = _stretch_end(symbols, begin)
         if stop > begin:
-            at = _find(symbols, begin, stop, text, at, end) + (stop - begin)
-            fits = at >= stop - begin
+            place = _find(symbols, begin, stop, text, at, end, letters, slots, masks, state)
+            fits = place >= 0
+            at = place + (stop - begin)
         begin = stop + 1
     return fits
 
@@ -340,8 +430,9 @@ def like_short(symbols: Array, first: int, last: int, text: Array, size: int) ->
     while fits and begin < tail:
         stop = _stretch_end(symbols, begin)
         if stop > begin:
-            at = _find_by_trying(symbols, begin, stop, text, at, end) + (stop - begin)
-            fits = at >= stop - begin
+            place = _find_by_trying(symbols, begin, stop, text, at, end)
+            fits = place >= 0
+            at = place + (stop - begin)
         begin = stop + 1
     return fits
 
@@ -350,4 +441,6 @@ def like_short(symbols: Array, first: int, last: int, text: Array, size: int) ->
 def like_text(symbols: Array, arena: Array) -> bool:
     """Whether a string matches a pattern: for tests, and for looking at one filter."""
     text = np.empty(len(arena), np.int32)
-    return like(symbols, 0, len(symbols), text, code_points(arena, 0, len(arena), text))
+    letters, slots, masks, state = search_room(np.array([0, len(symbols)]))
+    size = code_points(arena, 0, len(arena), text)
+    return like(symbols, 0, len(symbols), text, size, letters, slots, masks, state)

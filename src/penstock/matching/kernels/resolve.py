@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.matching.batch import DOUBLE, INTEGER, STRING, TIME, Batch
-from penstock.matching.kernels.jit import inlined, kernel, outlined
-from penstock.matching.kernels.patterns import Automaton, Patterns, matching_patterns
+from penstock.matching.kernels.jit import inlined, kernel, leaf
+from penstock.matching.kernels.patterns import Automaton, Patterns, matching_patterns, search_room
 from penstock.matching.kernels.search import (
     Array,
     count_below,
@@ -82,7 +82,7 @@ def strings_start(number_offsets: Array, time_offsets: Array, slot: int) -> int:
     return times_start(number_offsets, slot) + 1 + time_offsets[slot + 1] - time_offsets[slot]
 
 
-@outlined
+@leaf
 def _literals_before(literals: Array, offsets: Array, arena: Array, start: int, length: int) -> int:
     """How many literals come before a string that is none of them."""
     low = 0
@@ -97,7 +97,7 @@ def _literals_before(literals: Array, offsets: Array, arena: Array, start: int, 
     return low
 
 
-@outlined
+@leaf
 def _resolve_values(
     first_value: int,
     total: int,
@@ -136,6 +136,10 @@ def _resolve_values(
     slot_has_patterns: Array,
     seen: Array,
     text: Array,
+    letters: Array,
+    slots: Array,
+    masks: Array,
+    bit_state: Array,
     found: Array,
     memo: Array,
     codes: Array,
@@ -145,8 +149,7 @@ def _resolve_values(
     """Resolve values until all are done, or there is not enough room for the patterns of one.
 
     Returned are the value that comes next, how many patterns there are so far, the last epoch, and how much
-    room for patterns is needed. As in `match`, nothing is allocated
-    here (but in `like`, for long texts).
+    room for patterns is needed. Nothing is allocated here.
     """
     has_patterns = len(pattern_slot) > 0
     # Any string that no filter names will do where order says nothing; one not below the empty string.
@@ -212,6 +215,10 @@ def _resolve_values(
                     seen,
                     epoch,
                     text,
+                    letters,
+                    slots,
+                    masks,
+                    bit_state,
                     found,
                 )
                 if total + count > len(numbers):
@@ -311,6 +318,7 @@ def resolve(
         for v in range(values):
             longest = max(longest, value_length[v])
     text = np.empty(longest, np.int32)
+    letters, slots, masks, bit_state = search_room(program_offsets)
     size = 16
     while size < values and size < _MEMO:
         size *= 2
@@ -356,6 +364,10 @@ def resolve(
             slot_has_patterns,
             seen,
             text,
+            letters,
+            slots,
+            masks,
+            bit_state,
             found,
             memo,
             codes,
