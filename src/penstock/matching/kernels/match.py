@@ -47,7 +47,7 @@ _DONE = np.uint64(1 << 63)
 _AHEAD = 16
 """For so many events what they find in planes is fetched at once, where it is too much for caches."""
 
-_LARGE = 1 << 18
+_LARGE = 1 << 20
 """Members of planes that are too many for caches."""
 
 _FEW_IDS = 1024
