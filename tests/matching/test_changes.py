@@ -3,6 +3,8 @@
 import tempfile
 from pathlib import Path
 
+import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from penstock.filters.predicate import Predicate
 from penstock.matching import store as store_module
 from penstock.matching.matcher import Matcher
 from penstock.matching.reference import ReferenceMatcher
-from penstock.model.names import Id
+from penstock.model.names import Id, id_order
 
 pytestmark = pytest.mark.property
 
@@ -96,8 +98,20 @@ class Changes(RuleBasedStateMachine):
     @rule(events=EVENTS)
     def match(self, events: list[Attributes]) -> None:
         reference = ReferenceMatcher((key, p) for key, held in self.held.items() for p in held)
-        assert list(self.engine.match_batch(events)) == [reference.match(event) for event in events]
-        assert self.engine.match(events[0]) == reference.match(events[0])
+        expected = [reference.match(event) for event in events]
+        assert list(self.engine.match_batch(events)) == expected
+        assert self.engine.match(events[0]) == expected[0]
+        assert sorted({one.id for one in self.engine.explain(events[0])}, key=id_order) == expected[0]
+
+    @rule(values=st.lists(st.one_of(st.integers(-3, 3), st.text("abé", max_size=4)), min_size=1, max_size=6))
+    def match_other_inputs(self, values: list[int | str]) -> None:
+        reference = ReferenceMatcher((key, p) for key, held in self.held.items() for p in held)
+        expected = [reference.match({"x": value, "y": value}) for value in values]
+        lines = msgspec.json.Encoder().encode_lines({"x": value, "y": value} for value in values)
+        assert list(self.engine.match_json(lines)) == expected
+        texts = [value for value in values if isinstance(value, str)]
+        table = pa.table({"x": pa.array(texts, pa.string()), "y": pa.array(texts, pa.string())})
+        assert list(self.engine.match_batch(table)) == [reference.match({"x": t, "y": t}) for t in texts]
 
     @invariant()
     def knows_its_ids(self) -> None:

@@ -105,6 +105,13 @@ def test_a_loaded_matcher_learns_if_it_never_has(tmp_path: object) -> None:
     assert Matcher.load(f"{tmp_path}/m")._store.learnt
 
 
+def test_a_text_is_no_list_of_ids() -> None:
+    m = Matcher([("a", "x = 1")])
+    with pytest.raises(PenstockError, match="ids come as a list"):
+        m.remove_many("a")
+    assert "a" in m
+
+
 def test_matches_are_a_sequence() -> None:
     m = Matcher([("all", "x is not null"), (2, "x = 2"), ("odd", "x in (1, 3, 5)")])
     found = m.match_batch([{"x": i} for i in range(6)] + [{"y": 1}])

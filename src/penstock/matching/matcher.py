@@ -117,6 +117,8 @@ class Matcher:
 
     def remove_many(self, keys: Iterable[Id]) -> None:
         """Remove all that each of the ids has: all of them, or, when one is not known, none."""
+        if isinstance(keys, str | bytes):
+            raise PenstockError(f"ids come as a list, not as {type(keys).__name__}")
         self._store.remove([check_id(key) for key in keys])
 
     def compact(self) -> None:

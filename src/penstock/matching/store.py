@@ -1,7 +1,7 @@
 """The store: the filters of a matcher, how they change, and how they are compiled behind its back.
 
 Filters are kept in parts. Most are compiled tables (`parts`): a large one, and smaller ones for what came
-later. What comes now stands in a delta, which takes filters at once but is slower to match with, and is
+later. What comes now stands in a delta, which takes filters at once but is several times as large, and is
 compiled in the background when it has grown or when nothing more comes. A removed filter is marked, and left
 behind at the next merge of its part. A reader takes a snapshot: the parts, and what was marked at that time.
 """

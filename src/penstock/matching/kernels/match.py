@@ -184,13 +184,16 @@ def _fetch_planes(
                         + buckets[plane_record[plane, OTHER_BUCKET] + code[other]]
                     )
                 cell = plane_record[plane, GRID] + bucket
-                if (occupied[cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1) != 0 and found < len(cells):
-                    touched += grid[cell]
-                    cells[found] = cell
-                    found += 1
+                if found + 1 >= len(cells):
+                    break
+                # Written in any case, and written over: no branch to guess.
+                cells[found] = cell
+                found += np.int64((occupied[cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1))
         for e in range(first, last):
             if codes[entries[e]] > 0:
                 code[slot_of[value_attribute[entries[e]]]] = 0
+    for i in range(found):
+        touched += grid[cells[i]]
     for i in range(found):
         touched += np.int64(members[grid[cells[i]], 0])
     return touched
