@@ -203,3 +203,10 @@ def test_matches_are_those_of_the_rows_one_by_one(kind: str) -> None:
         for row in zip(columns["x"], columns["y"], numbers, strict=True)
     ]
     assert list(matcher.match_batch(table, unsupported="skip")) == list(matcher.match_batch(events))
+
+
+def test_offsets_that_leave_the_bytes_and_come_back_are_refused() -> None:
+    offsets = np.array([0, 5_000, 16], np.int32)
+    column = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(offsets), pa.py_buffer(b"x" * 16)])
+    with pytest.raises(EventError):
+        Matcher([("a", "s = 'abc'")]).match_batch(pa.table({"s": column}))

@@ -162,6 +162,9 @@ def test_long_texts_are_left_to_a_table() -> None:
     assert engine.match({"x": "a" * (LONG + 1) + "b"}) == list(range(50))
     assert [one.id for one in engine.explain({"x": "c" * LONG + "aab"})] == [0, 1, 2]
     assert engine.stats([{"x": "c" * LONG + "aab"}]).matches_per_event == 3
+    again = behind_a_table(pairs)
+    again.remove("gone")
+    assert again.stats([{"x": "c" * LONG + "aab"}]).matches_per_event == 3
     delta = engine._store._parts[-1]
     assert isinstance(delta, Part) or delta.long_strings
 
@@ -177,6 +180,11 @@ def test_what_is_slow_in_a_delta_is_compiled_soon(monkeypatch: pytest.MonkeyPatc
         merger.join()
     assert View not in parts_of(engine)
     assert engine.match({"x": "abcd-7"}) == [7]
+
+
+def test_tests_are_counted_once_however_many_are_found() -> None:
+    engine = behind_a_table([(i, Filter([Constraint("x", "=", 1)])) for i in range(4_000)])
+    assert engine.stats([{"x": 1}]).tests_per_event == 4_000
 
 
 def test_a_delta_forgets_the_dead() -> None:

@@ -16,8 +16,8 @@ _MEMO_MAX: Final = 16_384
 """Texts of a column that are remembered, to be one value where they come again: as many as there are rows,
 rounded up to a power of two, and no more than the processor's caches hold."""
 
-_BYTES_MIN: Final = 8
-"""Bytes of a column that the kernel may read at once."""
+_BYTES_MIN: Final = 16
+"""Twice the bytes that the kernel reads at once: then eight before or after any place are there."""
 
 
 class Texts(NamedTuple):

@@ -452,7 +452,7 @@ class View:
             table, order = compile_table(self._delta.columns_at(kept, names))
             self._compiled = Part(table), kept[order]
         part, order = self._compiled
-        seen = np.zeros(len(visits), np.int64)
+        seen = np.zeros(part.size if len(visits) else 0, np.int64)
         found = part.match(batch, names, ids, filters=filters, visits=seen)
         if len(visits):
             visits[order] += seen

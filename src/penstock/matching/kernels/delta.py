@@ -283,6 +283,16 @@ def _match_events(
                 hit[hits, 2] = ~s
                 hits += 1
 
+        most = n + len(always)
+        for i in range(hits):
+            most += hit[i, 1] - hit[i, 0]
+        if most > len(out):
+            for e in range(entries_first, entries_last):
+                name = np.int64(value_attribute[entries[e]])
+                if name < len(flags):
+                    at[name] = 0
+            return event, begin, epoch, most, slow, touched
+
         found = 0
         for i in range(hits):
             s = np.int64(hit[i, 2])
@@ -336,18 +346,12 @@ def _match_events(
                 visits[always[j]] += 1
         found += len(always)
 
-        if n + found > len(out):
-            for e in range(entries_first, entries_last):
-                name = np.int64(value_attribute[entries[e]])
-                if name < len(flags):
-                    at[name] = 0
-            return event, begin, epoch, n + found, slow, touched
-
         # Touched in turn, so that the processor fetches many at a time.
         for j in range(found):
             f = packed_filter(candidates[j])
             if candidates[j] & 1 == 0:
-                touched += tests[filter_offsets[f], TEST_WHAT]
+                # A filter without conditions, if it is the last, has no test at all.
+                touched += tests[min(filter_offsets[f], len(tests) - 1), TEST_WHAT]
         for j in range(found):
             f = packed_filter(candidates[j])
             if len(gone) > 0 and is_gone(gone, f):

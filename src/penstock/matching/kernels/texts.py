@@ -104,7 +104,7 @@ def encode_texts(
 ) -> tuple[int, int]:
     """Write the number of each row's value into a column of `entries`; values are added as need be.
 
-    `data` has eight bytes at least; `entries` has `width` columns and is flat. `valid`: a bit for each row,
+    `data` has sixteen bytes at least; `entries` has `width` columns and is flat. `valid`: a bit for each row,
     from bit `valid_first` on; empty where no row is null. `first` and `text_first`: how many values there
     are, and bytes of theirs; returned is how many there are then, or what went wrong. The arrays have room
     for a value for each row.
@@ -113,7 +113,7 @@ def encode_texts(
     they are those of earlier values, and such a place is free.
     """
     rows = len(offsets) - 1
-    if offsets[0] < 0 or offsets[rows] > len(data):
+    if offsets[0] < 0:
         return BROKEN, text_first
     # The highest bits of a hash say which bucket.
     shift = _BITS
@@ -128,7 +128,7 @@ def encode_texts(
         start = np.int64(offsets[row])
         length = np.int64(offsets[row + 1]) - start
         # Nulls too have to be in order: else a text may lie outside, and there is no room for all.
-        if length < 0:
+        if length < 0 or start + length > len(data):
             return BROKEN, text_first
         if len(valid) > 0:
             bit = np.uint64(valid_first + row)
