@@ -45,7 +45,7 @@ unit: $(STAMP) ## Run the tests with Hypothesis's quick profile
 	$(BIN)/python -m pytest
 
 nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (two hours or so)
-	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m property
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m property -o faulthandler_timeout=0
 
 bench: $(STAMP) ## Print the benchmarks
 	@$(BIN)/penstock bench filters

@@ -2,6 +2,7 @@
 
 import io
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ from penstock.cli.main import main
 Capture = pytest.CaptureFixture[bytes]
 
 pytestmark = pytest.mark.usefixtures("warm_kernels")
+
+HANGS = 120
+"""Seconds after which a process that should have ended is taken to wait for ever."""
 
 GOOD: dict[str, bytes] = {
     "s.jsonl": b'{"id": "a", "filter": "x > 1"}\n',
@@ -287,8 +291,40 @@ def test_being_ended_leaves_nothing_behind(folder: Path) -> None:
         assert process.stdin is not None
         process.stdin.write(b'{"x": 2}\n')
         process.stdin.flush()
-        while not list(folder.glob("*.part")) and not list(folder.glob(".*.part")):
+        while not list(folder.glob(".*.part")):
             assert process.poll() is None
         process.terminate()
-        assert process.wait() == 130
+        try:
+            assert process.wait(timeout=HANGS) == 130
+        finally:
+            process.kill()
     assert {path.name for path in folder.iterdir()} == set(GOOD)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_does_not_interrupt_what_waits_is_heard(number: signal.Signals) -> None:
+    # Another thread takes the signal, so that the read of the main thread goes on: what happens to a signal
+    # that comes just before the read.
+    program = f"""if True:
+        import os, signal, threading, time
+        from penstock.cli.signals import end_on_signals
+        end_on_signals()
+        def disturb():
+            time.sleep(0.3)
+            signal.pthread_kill(threading.get_ident(), {int(number)})
+            time.sleep(60)
+        threading.Thread(target=disturb, daemon=True).start()
+        try:
+            os.read(0, 1)
+        except KeyboardInterrupt:
+            print("heard")
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            process.wait(timeout=HANGS)
+        finally:
+            process.kill()
+        assert process.stdout is not None
+        assert process.stdout.read() == b"heard\n"

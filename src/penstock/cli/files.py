@@ -6,6 +6,7 @@ Every mistake is an InputError that names the file and the line, or in Parquet t
 import codecs
 import io
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -192,27 +193,31 @@ def whole_output(
                 shutil.copyfileobj(held, stream, 2**20)
         return
     target = Path(path).resolve()
+    beside = target.with_name(f".penstock-{secrets.token_hex(8)}.part")
+    # The file is made within the try, or a signal that comes just then would leave it behind.
+    try:
+        with _made(path, target, beside) as file:
+            yield file.write
+            file.flush()
+            os.fsync(file.fileno())
+        beside.chmod(_mode_of(target))
+        beside.replace(target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, path) from None
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _made(path: str, target: Path, beside: Path) -> IO[bytes]:
     try:
         if target.is_dir():
             raise IsADirectoryError(21, "is a directory")
-        beside = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed below
-            dir=target.parent, prefix=".penstock-", suffix=".part", delete=False
-        )
+        # Nobody else reads it before it is whole, and has the permissions of what it replaces.
+        return open(beside, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {why(error)}") from None
-    try:
-        with beside:
-            yield beside.write
-            beside.flush()
-            os.fsync(beside.fileno())
-        Path(beside.name).chmod(_mode_of(target))
-        Path(beside.name).replace(target)
-    except OSError as error:
-        Path(beside.name).unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, path) from None
-    except BaseException:
-        Path(beside.name).unlink(missing_ok=True)
-        raise
 
 
 def _mode_of(target: Path) -> int:

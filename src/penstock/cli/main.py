@@ -3,12 +3,11 @@
 import argparse
 import io
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from penstock.cli.signals import end_on_signals
 from penstock.errors import PenstockError
 
 EXIT_FAILED = 1
@@ -34,8 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser().parse_args(arguments)
         if arguments is None:
-            # End as after Ctrl-C, so that nothing half-written stays behind.
-            signal.signal(signal.SIGTERM, _interrupt)
+            end_on_signals()
         status: int = options.run(options)
         sys.stdout.flush()
     except PenstockError as error:
@@ -64,10 +62,6 @@ def _prepare_streams() -> None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as we run
         elif mode == "w" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _interrupt(_signal: int, _frame: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _complain(message: str) -> None:

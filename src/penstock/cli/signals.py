@@ -1,0 +1,46 @@
+"""Ctrl-C and SIGTERM end the program, wherever it waits."""
+
+import os
+import signal
+import threading
+from typing import Final, NoReturn
+
+_INSIST_EVERY: Final = 0.05
+"""Seconds between reminders, until the interpreter has seen the signal."""
+
+_seen = threading.Event()
+
+
+def end_on_signals() -> None:
+    """Let SIGTERM end the program as Ctrl-C does, so that nothing half-written stays behind.
+
+    Python's own handlers only leave a mark, which the interpreter finds between two instructions. A signal
+    that comes on the way into a system call leaves its mark too late to be found, and too early to interrupt
+    the call: the program then waits for its input as if nothing had been said. So a thread is told of each
+    signal through a pipe, and repeats it until it has been seen.
+    """
+    signal.signal(signal.SIGTERM, _on_term)
+    signal.signal(signal.SIGINT, _on_int)
+    if not hasattr(signal, "pthread_kill"):
+        return
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    threading.Thread(target=_insist, args=(told,), name="penstock-signals", daemon=True).start()
+
+
+def _insist(told: int) -> None:
+    while os.read(told, 1):
+        while not _seen.wait(_INSIST_EVERY):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
+def _on_term(_signal: int, _frame: object) -> None:
+    # Once is enough: what is being cleaned up must not be interrupted by our own reminders.
+    if not _seen.is_set():
+        _on_int(_signal, _frame)
+
+
+def _on_int(_signal: int, _frame: object) -> NoReturn:
+    _seen.set()
+    raise KeyboardInterrupt
