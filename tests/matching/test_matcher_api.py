@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import penstock
 from penstock import Matcher
 from penstock.errors import EventError, FilterError, FilterSyntaxError, InputError, PenstockError
 from penstock.matching.matches import Matches
@@ -148,3 +149,32 @@ def test_matches_are_a_sequence() -> None:
     assert list(none[1:]) == []
     with pytest.raises(IndexError, match="there are 0 events"):
         none[0]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_stats_count_the_constraints_of_living_filters(compiled: bool) -> None:
+    m = Matcher({"first": "a = 1 and b = 2"})
+    m.compact()
+    m.add_many((i, f"x in ({i}, {i + 3}, {i + 7}) and s like '%a%' and y != 3") for i in range(100))
+    if compiled:
+        m.compact()
+    assert m.stats().constraints == 302
+    m.remove_many([*range(0, 100, 2), "first"])
+    assert (m.stats().filters, m.stats().constraints) == (50, 150)
+    m.compact()
+    assert (m.stats().filters, m.stats().constraints) == (50, 150)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_stats_name_what_costs_and_can_be_changed(compiled: bool) -> None:
+    m = Matcher({"first": "a = 1"})
+    m.compact()
+    m.add_many(
+        [("everything", penstock.parse("true")), ("odd", "x != 5"), ("gone", "x != 6"), ("same", "x != 5")]
+    )
+    if compiled:
+        m.compact()
+    m.remove("gone")
+    stats = m.stats([{"x": 1, "a": 2}])
+    assert [(str(cost.constraint), cost.filters) for cost in stats.expensive_constraints] == [("x != 5", 2)]
+    assert "gone" not in {cost.id for cost in stats.expensive_filters}

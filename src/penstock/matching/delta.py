@@ -128,11 +128,6 @@ class Delta(Deaths):
         return self._ids.view()
 
     @property
-    def constraints(self) -> int:
-        """How many conditions the filters have in all."""
-        return self._kind.size
-
-    @property
     def nbytes(self) -> int:
         """The bytes of all arrays."""
         growing = sum(part.array.nbytes for part in vars(self).values() if isinstance(part, _Growing))
@@ -372,7 +367,6 @@ class View:
         self.size = delta.size
         self.ids = delta.ids
         self.has_patterns = bool(delta._pattern_numbers)
-        self.constraints = delta.constraints
         self.filters_at, self.found_by = delta.filters_at, delta.found_by
         self.dead = delta.dead
         self._gone = delta.gone
@@ -387,6 +381,16 @@ class View:
     def live(self) -> int:
         """How many filters are not removed."""
         return self.size - self.dead
+
+    def alive(self) -> NDArray[np.bool_]:
+        """Which filters are alive."""
+        return alive_of(self._gone, self.size)
+
+    @property
+    def constraints(self) -> int:
+        """How many conditions the living filters have in all."""
+        counts = np.diff(self._raw.offsets[: self.size + 1])
+        return int(counts[self.alive()].sum())
 
     @property
     def nbytes(self) -> int:
@@ -448,7 +452,7 @@ class View:
         """The same by way of a compiled table, for long strings; the delta itself is compiled soon, too."""
         self._delta.long_strings = True
         if self._compiled is None:
-            kept = np.flatnonzero(alive_of(self._gone, self.size))
+            kept = np.flatnonzero(self.alive())
             table, order = compile_table(self._delta.columns_at(kept, names))
             self._compiled = Part(table), kept[order]
         part, order = self._compiled

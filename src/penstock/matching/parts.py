@@ -14,7 +14,7 @@ from penstock.matching.deaths import Deaths
 from penstock.matching.explain import found_by
 from penstock.matching.kernels.match import Scratch, match
 from penstock.matching.kernels.resolve import resolve
-from penstock.matching.reading import columns_of, filters_at
+from penstock.matching.reading import columns_of, conditions_at, filters_at
 from penstock.matching.table import Table
 
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
@@ -83,8 +83,10 @@ class Part(Deaths):
 
     @property
     def constraints(self) -> int:
-        """How many conditions the filters have in all."""
-        return self.table.constraints
+        """How many conditions the living filters have in all."""
+        if not self.dead:
+            return self.table.constraints
+        return self.table.constraints - conditions_at(self.table, np.flatnonzero(~self.alive()))
 
     @property
     def nbytes(self) -> int:

@@ -20,7 +20,7 @@ from penstock.matching.table import Table
 from penstock.model.values import Family
 
 _FILTERS: Final = 65_536
-"""Filters whose families are looked at together."""
+"""Filters whose conditions are looked at together."""
 
 
 def columns_of(table: Table, keep: NDArray[np.bool_], names: dict[str, int]) -> Columns:
@@ -110,6 +110,16 @@ def families_asked(tables: Iterable[Table]) -> Iterator[set[tuple[str, Family]]]
                 for pair in pairs.tolist()
                 if pair & 0xFF in plain
             }
+
+
+def conditions_at(table: Table, positions: NDArray[np.int64]) -> int:
+    """How many conditions some filters have in all, counted as `Table.constraints` counts them."""
+    found = 0
+    for first in range(0, len(positions), _FILTERS):
+        some = positions[first : first + _FILTERS]
+        offsets, *_ = read_conditions(table.cells, table.filters, table.patterns.slot, some)
+        found += int(offsets[-1])
+    return found
 
 
 def filters_of(columns: Columns) -> list[Filter]:

@@ -28,6 +28,8 @@ class ConstraintCost(msgspec.Struct, frozen=True):
     """How much work the filters make that are found by one constraint, or by one pair of them."""
 
     constraint: Filter
+    """What finds them; of filters that are tried on every event, as nothing helps to find them, all that they
+    ask for. A filter that asks for nothing has no constraint, and is among the filters only."""
     filters: int
     """How many of the filters that cost most are found by it."""
     tests_per_event: float
@@ -39,7 +41,7 @@ class Stats(msgspec.Struct, frozen=True):
     ids: int
     filters: int
     constraints: int
-    """Constraints as compiled: a value set of an attribute, or a pattern, counts as one."""
+    """Constraints of the filters as compiled: a value set of an attribute, or a pattern, counts as one."""
     parts: int
     """Tables; several while changes are being merged."""
     removed: int
@@ -73,6 +75,8 @@ def stats_of(
         visits = np.zeros(part.size, np.int64)
         found = part.match(batch, names, snapshot.ids.count, filters=True, visits=visits)
         tests += int(visits.sum())
+        # The removed are found until they are merged away, but there is nothing left to do about them.
+        visits[~part.alive()] = 0
         matches += len(found.numbers)
         hits = np.bincount(found.numbers, minlength=part.size)
         most = np.argsort(-visits, kind="stable")[: max(100, 10 * top)]
@@ -84,10 +88,13 @@ def stats_of(
             costs.append(
                 FilterCost(snapshot.ids.get(number), f, how, per_event, float(hits[position]) / events)
             )
-            count, total = by_constraint.get(how, (0, 0.0))
-            by_constraint[how] = count + 1, total + per_event
+            # Nothing can be done about "true": what is tried on every event is named by what it asks for.
+            named = how if how.conditions else f
+            if named.conditions:
+                count, total = by_constraint.get(named, (0, 0.0))
+                by_constraint[named] = count + 1, total + per_event
     constraints = sorted(
-        (ConstraintCost(how, count, total) for how, (count, total) in by_constraint.items()),
+        (ConstraintCost(named, count, total) for named, (count, total) in by_constraint.items()),
         key=lambda cost: -cost.tests_per_event,
     )
     return Stats(
