@@ -1,5 +1,10 @@
 """What users hand to a matcher, and what they are told when it does not do."""
 
+import copy
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,6 +13,7 @@ import penstock
 from penstock import Matcher
 from penstock.errors import EventError, FilterError, FilterSyntaxError, InputError, PenstockError
 from penstock.matching.matches import Matches
+from penstock.model.names import Id
 
 
 def test_a_dict_of_subscriptions() -> None:
@@ -178,3 +184,91 @@ def test_stats_name_what_costs_and_can_be_changed(compiled: bool) -> None:
     stats = m.stats([{"x": 1, "a": 2}])
     assert [(str(cost.constraint), cost.filters) for cost in stats.expensive_constraints] == [("x != 5", 2)]
     assert "gone" not in {cost.id for cost in stats.expensive_filters}
+
+
+@pytest.mark.parametrize("key", [1.5, None, True, "", "\ud800", "x" * 600, 2**70, ("a",), [1]])
+def test_what_cannot_be_an_id_is_not_in_a_matcher(key: object) -> None:
+    assert key not in Matcher({1: "x = 1", "a": "x = 2"})
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ([1, "a", 1], "^1 is to be removed twice"),
+        (["a", 1, 2, "a", 1], "^'a' is to be removed twice"),
+        ([1, "1", "a"], "nothing is subscribed under '1'"),
+        ([1, "a", 1.5], "row 2: an id is text or an integer, not float"),
+        (None, "ids come as a list, not as NoneType"),
+        (5, "ids come as a list, not as int"),
+    ],
+)
+def test_ids_that_cannot_be_removed_are_named_and_nothing_is_removed(keys: list[Id], message: str) -> None:
+    m = Matcher({1: "x = 1", "a": "x = 2", 2: "x = 3"})
+    with pytest.raises(PenstockError, match=message):
+        m.remove_many(keys)
+    assert m.ids() == [1, 2, "a"]
+    assert m.match_batch([{"x": 1}, {"x": 2}, {"x": 3}]).offsets[-1] == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([("b", "x = 1"), ("c",)], r"row 1: subscriptions are pairs \(id, filter\), not \('c',\)"),
+        ([("b", "x = 1"), None], "row 1: subscriptions are pairs"),
+        (None, "list of pairs .* or as a dict, not as NoneType"),
+        (5, "list of pairs .* or as a dict, not as int"),
+        (pa.table({"id": [1], "filter": ["x = 1"]}), "add_constraints"),
+    ],
+)
+def test_what_cannot_be_added_is_told_with_its_row(given: list[tuple[Id, str]], message: str) -> None:
+    m = Matcher({"a": "x = 2"})
+    with pytest.raises(FilterError, match=message):
+        m.add_many(given)
+    with pytest.raises(FilterError, match=message):
+        Matcher(given)
+    assert m.ids() == ["a"]
+
+
+def test_an_error_of_the_callers_own_is_left_alone() -> None:
+    def pairs() -> Iterator[tuple[Id, str]]:
+        yield "a", "x = 1"
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match="mine"):
+        Matcher(pairs())
+
+
+@pytest.mark.parametrize("given", [5, 1.5, {"x": 1}, pa.array([1, 2]), pa.chunked_array([["a"]])])
+def test_what_is_no_batch_is_refused(given: list[Any]) -> None:
+    m = Matcher({"a": "x = 1"})
+    for attempt in (m.match_batch, m.learn, m.stats):
+        with pytest.raises(EventError, match="a batch is a table or a list of events, not "):
+            attempt(given)
+    with pytest.raises(InputError, match="Arrow table"):
+        m.add_constraints(given)
+    with pytest.raises(EventError, match="a list of events, not NoneType"):
+        m.match_batch(None)
+
+
+def test_structs_are_matched_as_rows() -> None:
+    m = Matcher({"one": "x = 1", "two": "y.z = 2", "without": "x is null"})
+    rows = pa.array([{"x": 5}, {"x": 1, "y": {"z": 2}}, {"x": 3, "y": None}, None, {"x": 1}])
+    for given in (rows.slice(1, 2), pa.chunked_array([rows.slice(1, 1), rows.slice(2, 1)])):
+        assert list(m.match_batch(given)) == [["one", "two"], []]
+    for given in (rows, pa.chunked_array([rows[:2], rows[2:]])):
+        assert list(m.match_batch(given, unsupported="skip")) == [[], ["one", "two"], [], [], ["one"]]
+        with pytest.raises(EventError, match="row 3: there is no attribute at all"):
+            m.match_batch(given)
+
+
+def test_json_lines_may_be_any_view_of_bytes() -> None:
+    m = Matcher({"a": "x = 1"})
+    assert list(m.match_json(memoryview(b'{ " x " : 1 } \n ')[::2])) == [["a"]]
+
+
+def test_a_matcher_is_saved_not_pickled_or_copied() -> None:
+    m = Matcher({"a": "x = 1"})
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"save\(folder\), and Matcher\.load\(folder\)"):
+            attempt(m)
+    assert list(copy.deepcopy(m.match_batch([{"x": 1}]))) == [["a"]]

@@ -1,6 +1,6 @@
 """Turning Arrow tables into batches, a column at a time; only columns that some filter names are read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -41,15 +41,27 @@ class _Values(NamedTuple):
 
 def record_batches(given: Any, rows: int) -> "Iterator[pa.RecordBatch]":
     """The rows of a record batch, a table, or whatever speaks Arrow's protocol, so many at a time."""
-    import pyarrow as pa
-
-    whole = [given] if isinstance(given, pa.RecordBatch) else pa.RecordBatchReader.from_stream(given)
-    for batch in whole:
+    for batch in _whole_batches(given):
         if 0 < batch.num_rows <= rows:
             yield batch
             continue
         for at in range(0, batch.num_rows, rows):
             yield batch.slice(at, rows)
+
+
+def _whole_batches(given: Any) -> "Iterable[pa.RecordBatch]":
+    """What was given as record batches; an array of structs is one of rows."""
+    import pyarrow as pa
+
+    if isinstance(given, pa.RecordBatch):
+        return [given]
+    if hasattr(given, "__arrow_c_stream__") and not isinstance(given, pa.ChunkedArray):
+        return pa.RecordBatchReader.from_stream(given)  # type: ignore[no-any-return]
+    array = given if isinstance(given, pa.ChunkedArray) else pa.chunked_array([pa.array(given)])
+    if not pa.types.is_struct(array.type):
+        raise EventError(f"a batch is a table or a list of events, not an Arrow array of {array.type}")
+    # Where a struct is null, its fields become so.
+    return map(pa.RecordBatch.from_struct_array, array.chunks)
 
 
 def batch_of_arrow(

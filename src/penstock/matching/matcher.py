@@ -10,7 +10,7 @@ may be called from several threads at once.
 
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import numpy as np
 
@@ -51,8 +51,7 @@ class Matcher:
 
         self._store = Store()
         self._wanted: WantedNames | None = None
-        if subscriptions:
-            self.add_many(subscriptions)
+        self.add_many(subscriptions)
 
     # Changes
 
@@ -66,12 +65,11 @@ class Matcher:
         """Add many (id, predicate) pairs, or a dict of them: all, or, when one is refused, none."""
         given = ColumnsBuilder(self._store.names)
         keys: list[Id] = []
-        pairs = subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions
-        for at, pair in enumerate(cast("Iterable[Any]", pairs)):
-            if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise FilterError(f"subscriptions are pairs (id, filter), not {pair!r:.60}")
-            key, predicate = pair
+        for at, pair in enumerate(_pairs(subscriptions)):
             try:
+                if not isinstance(pair, tuple | list) or len(pair) != 2:
+                    raise FilterError(f"subscriptions are pairs (id, filter), not {pair!r:.60}")
+                key, predicate = pair
                 keys.append(check_id(key))
                 # A filter alone need not be brought into the form of a predicate.
                 if isinstance(predicate, Filter) and predicate.satisfiable:
@@ -81,7 +79,8 @@ class Matcher:
                     given.add(at, f)
             except PenstockError as error:
                 raise error.in_row(at) from None
-        self._store.add(given, keys)
+        if keys:
+            self._store.add(given, keys)
 
     def add_constraints(self, table: "pa.Table | pa.RecordBatch") -> None:
         """Add filters from an Arrow table with a row for each constraint: the quickest way to load millions.
@@ -96,7 +95,10 @@ class Matcher:
 
         if not hasattr(table, "__arrow_c_stream__") and not isinstance(table, pa.RecordBatch):
             raise InputError(f"constraints come as an Arrow table, not as {type(table).__name__}")
-        given = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
+        try:
+            given = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
+        except pa.ArrowInvalid as error:
+            raise InputError(f"constraints come as an Arrow table: {error}") from None
         with self._store.lock:
             columns, ids = columns_of_table(given, dict(self._store.names))
             different = ids.dictionary if pa.types.is_dictionary(ids.type) else ids.unique()
@@ -116,10 +118,16 @@ class Matcher:
         self._store.remove_filters(key, as_predicate(predicate).filters or (NEVER,))
 
     def remove_many(self, keys: Iterable[Id]) -> None:
-        """Remove all that each of the ids has: all of them, or, when one is not known, none."""
-        if isinstance(keys, str | bytes):
+        """Remove all that each of the ids has: all, or, when one is not known or is given twice, none."""
+        if isinstance(keys, str | bytes) or not _is_iterable(keys):
             raise PenstockError(f"ids come as a list, not as {type(keys).__name__}")
-        self._store.remove([check_id(key) for key in keys])
+        checked = []
+        for at, key in enumerate(keys):
+            try:
+                checked.append(check_id(key))
+            except PenstockError as error:
+                raise error.in_row(at) from None
+        self._store.remove(checked)
 
     def compact(self) -> None:
         """Merge everything into one table now, and let go of all that was removed."""
@@ -158,7 +166,8 @@ class Matcher:
     ) -> Matches:
         """What each event matches: the rows of an Arrow table or record batch, or a list of dicts or events.
 
-        None in a list, and with unsupported="skip" a row of nulls, is no event and matches nothing.
+        None in a list, and with unsupported="skip" a row of nulls, is no event and matches nothing. An array
+        of structs is taken for the table of their fields, and a null among them for a row of nulls.
         """
         snapshot = self._store.snapshot()
         found = []
@@ -176,6 +185,8 @@ class Matcher:
 
         if not isinstance(lines, bytes | bytearray | memoryview):
             raise EventError(f"JSON lines are matched from bytes, not from {type(lines).__name__}")
+        if isinstance(lines, memoryview) and not lines.c_contiguous:
+            lines = lines.tobytes()
         snapshot = self._store.snapshot()
         wanted = self._wanted
         if wanted is None or len(wanted.numbers) != len(self._store.names):
@@ -212,10 +223,11 @@ class Matcher:
         events: "pa.RecordBatch | pa.Table | Iterable[Event | Mapping[str, object] | None]",
         unsupported: Unsupported,
     ) -> list[Batch]:
-        if isinstance(events, Mapping | str | bytes):
+        is_arrow = hasattr(events, "__arrow_c_stream__") or hasattr(events, "__arrow_c_array__")
+        if isinstance(events, Mapping | str | bytes) or not (is_arrow or _is_iterable(events)):
             raise EventError(f"a batch is a table or a list of events, not {type(events).__name__}")
-        if not hasattr(events, "__arrow_c_stream__") and not hasattr(events, "__arrow_c_array__"):
-            return [batch_of_events(events, self._store.names, unsupported)]
+        if not is_arrow:
+            return [batch_of_events(cast("Iterable[Any]", events), self._store.names, unsupported)]
         from penstock.matching.arrow_events import batch_of_arrow, record_batches
 
         tables = record_batches(events, _ROWS)
@@ -295,12 +307,23 @@ class Matcher:
         return self._store.live_ids
 
     def __contains__(self, key: object) -> bool:
-        return self._store.has(check_id(key))
+        try:
+            return self._store.has(check_id(key))
+        except PenstockError:
+            # What cannot be an id is none.
+            return False
 
     def __repr__(self) -> str:
         return f"<Matcher of {len(self):,} ids>"
 
     # Saving
+
+    def __reduce__(self) -> NoReturn:
+        # Also what copy.copy and copy.deepcopy call: a copy that shares filters would change with the first.
+        raise TypeError(
+            "a Matcher cannot be pickled or copied: call save(folder), and Matcher.load(folder) "
+            "for each copy or in each process"
+        )
 
     def save(self, path: "str | PathLike[str]") -> None:
         """Write everything into a folder that `load` can map into memory. See `penstock.matching.storage`."""
@@ -321,6 +344,23 @@ class Matcher:
         made = cls()
         made._store = Store.of_table(table, ids, learnt=learnt)
         return made
+
+
+def _pairs(subscriptions: object) -> Iterable[Any]:
+    """What should be pairs of an id and a filter."""
+    if isinstance(subscriptions, Mapping):
+        return subscriptions.items()
+    if hasattr(subscriptions, "__arrow_c_stream__"):
+        raise FilterError("subscriptions come as pairs (id, filter); add_constraints takes Arrow tables")
+    if not _is_iterable(subscriptions):
+        kind = type(subscriptions).__name__
+        raise FilterError(f"subscriptions come as a list of pairs (id, filter) or as a dict, not as {kind}")
+    return cast("Iterable[Any]", subscriptions)
+
+
+def _is_iterable(given: object) -> bool:
+    # Asking beforehand: a TypeError while it goes on is the caller's own.
+    return hasattr(given, "__iter__") or hasattr(given, "__getitem__")
 
 
 def _joined(found: list[Matches], ids: IdTable) -> Matches:

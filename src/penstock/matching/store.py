@@ -241,8 +241,10 @@ class Store:
             unknown = np.flatnonzero(homes == _NOWHERE)
             if len(unknown):
                 raise UnknownSubscriptionError(f"nothing is subscribed under {keys[int(unknown[0])]!r:.80}")
-            if len(np.unique(numbers)) < len(numbers):
-                raise PenstockError("an id is to be removed twice")
+            different, first = np.unique(numbers, return_index=True)
+            if len(different) < len(numbers):
+                again = int(np.delete(np.arange(len(numbers)), first)[0])
+                raise PenstockError(f"{keys[again]!r:.80} is to be removed twice: give each id once")
             self._remove_numbers(numbers, homes)
             self._drop_dead()
             self._publish()
