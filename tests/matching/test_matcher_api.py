@@ -3,6 +3,7 @@
 import copy
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -272,3 +273,52 @@ def test_a_matcher_is_saved_not_pickled_or_copied() -> None:
         with pytest.raises(TypeError, match=r"save\(folder\), and Matcher\.load\(folder\)"):
             attempt(m)
     assert list(copy.deepcopy(m.match_batch([{"x": 1}]))) == [["a"]]
+
+
+def types_of(found: Matches) -> tuple[str, str]:
+    return str(found.to_arrow().type.value_type), str(found.ids().dtype)
+
+
+def test_the_type_of_results_is_that_of_the_ids_at_the_time() -> None:
+    m = Matcher({1: "x = 1", 2: "x = 2"})
+    before = m.match_batch([{"x": 1}])
+    m.add("text", "x = 1")
+    between = m.match_batch([{"x": 1}])
+    m.add("more", "x = 3")
+    m.remove("text", "x = 1")
+    assert types_of(m.match_batch([{"x": 3}])) == ("string", "object")
+    m.remove("more")
+    after = m.match_batch([{"x": 1}])
+    for found in (before, before[:1], before.sorted(), after):
+        assert types_of(found) == ("int64", "int64")
+        assert found.to_arrow().to_pylist() == [[1]]
+    assert types_of(between) == ("string", "object")
+    assert between.to_arrow(ordered=True).to_pylist() == [["1", "text"]]
+    m.compact()
+    assert types_of(m.match_batch([{"x": 1}])) == ("int64", "int64")
+
+
+def test_the_type_of_results_outlives_saving_and_emptying(tmp_path: Path) -> None:
+    m = Matcher({i: f"x = {i}" for i in range(100)})
+    m.add_many({f"t{i}": f"x = {i}" for i in range(100)})
+    m.save(tmp_path / "mixed")
+    assert types_of(Matcher.load(tmp_path / "mixed").match_batch([{"x": 1}])) == ("string", "object")
+    m.remove_many([f"t{i}" for i in range(100)])
+    m.save(tmp_path / "integers")
+    loaded = Matcher.load(tmp_path / "integers")
+    assert types_of(loaded.match_batch([{"x": 1}])) == ("int64", "int64")
+    loaded.remove_many(loaded.ids())
+    assert types_of(loaded.match_batch([{"x": 1}])) == ("int64", "int64")
+    loaded.add("text", "x = 1")
+    assert types_of(loaded.match_batch([{"x": 2}])) == ("string", "object")
+
+
+def test_ids_tell_integers_from_text() -> None:
+    m = Matcher({1: "x = 1", "1": "x = 1", -(2**63): "x = 2", "é": "x = 2"})
+    found = m.match_batch([{"x": 1}, {"x": 2}, {"x": 3}])
+    assert sorted(found.ids()[:2].tolist(), key=repr) == ["1", 1]
+    assert {type(key) for key in found.ids().tolist()} == {int, str}
+    assert found.sorted().ids().tolist() == [1, "1", -(2**63), "é"]
+    assert found.to_arrow(ordered=True).to_pylist() == [["1", "1"], [str(-(2**63)), "é"], []]
+    assert m.match_batch([{"x": 3}]).ids().tolist() == []
+    assert Matcher().match_batch([{"x": 3}]).ids().tolist() == []

@@ -117,24 +117,47 @@ class IdTable:
         """The id of a number."""
         return decoded(self._bytes[self._offsets[number] : self._offsets[number + 1]].tobytes())
 
-    def take(self, numbers: NDArray[np.int32]) -> "pa.Array":
-        """The ids of numbers: an array of strings; of integers where all ids of the table are."""
+    def are_integers(self, numbers: NDArray[np.signedinteger]) -> NDArray[np.bool_]:
+        """Which of the numbers stand for integers; the others stand for text."""
+        starts = self._offsets[numbers]
+        some = self._offsets[numbers + 1] > starts
+        found = np.zeros(len(numbers), np.bool_)
+        found[some] = self._bytes[starts[some]] == _INTEGER[0]
+        return found
+
+    def integers_of(self, numbers: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The ids of numbers that all stand for integers."""
+        text, offsets = self.arrays()
+        found: NDArray[np.int64] = text[offsets[numbers][:, None] + np.arange(1, 9)].view("<i8").reshape(-1)
+        return found
+
+    def objects_of(self, numbers: NDArray[np.int32]) -> NDArray[np.object_]:
+        """The ids of numbers as they were given, text or integers."""
+        different, which = self._different(numbers)
+        known = np.empty(len(different), np.object_)
+        known[:] = [self.get(number) for number in different.tolist()]
+        return known[which]
+
+    def texts_of(self, numbers: NDArray[np.int32]) -> "pa.Array":
+        """The ids of numbers as text, integers in decimal."""
         import pyarrow as pa
 
-        text, offsets = self.arrays()
-        # Not `self.count`: another thread may be adding ids.
-        count = len(offsets) - 1
-        starts = offsets[:-1]
-        lengths = np.diff(offsets)
-        integer = np.zeros(count, np.bool_)
-        integer[lengths > 0] = text[starts[lengths > 0]] == 0xFF
-        if count and integer.all():
-            gathered = text[starts[numbers][:, None] + np.arange(1, 9)].copy().view("<i8").reshape(-1)
-            return pa.array(gathered)
-        if integer.any():
-            return pa.array([str(self.get(number)) for number in numbers.tolist()], pa.string())
-        ids = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
-        return ids.take(pa.array(numbers)).cast(pa.string())
+        different, which = self._different(numbers)
+        if self.are_integers(different).any():
+            known = pa.array([str(self.get(number)) for number in different.tolist()], pa.string())
+        else:
+            text, offsets = self.arrays()
+            ids = pa.LargeStringArray.from_buffers(
+                len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(text)
+            )
+            known = ids.take(pa.array(different)).cast(pa.string())
+        return known.take(pa.array(which))
+
+    def _different(self, numbers: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The different ones among numbers, and for each number which of them it is."""
+        used = np.zeros(self.count, np.bool_)
+        used[numbers] = True
+        return np.flatnonzero(used), (np.cumsum(used) - 1)[numbers]
 
     def _make_room(self, ids: int, size: int) -> None:
         """Grow the arrays, by new ones: readers may hold the old."""

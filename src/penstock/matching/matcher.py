@@ -13,14 +13,14 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import EventError, FilterError, InputError, PenstockError
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.matching.batch import Batch
-from penstock.matching.columns import ColumnsBuilder
+from penstock.matching.columns import ColumnsBuilder, offsets_of
 from penstock.matching.encode import BatchBuilder, batch_of_events
-from penstock.matching.ids import IdTable
 from penstock.matching.matches import Matches
 from penstock.matching.sampling import joined
 from penstock.model.events import Event, Unsupported, as_event
@@ -175,7 +175,7 @@ class Matcher:
             self._store.sample.see(batch)
             found.append(self._match(snapshot, batch))
         self._store.tidy()
-        return found[0] if len(found) == 1 else _joined(found, snapshot.ids)
+        return found[0] if len(found) == 1 else _joined(found, snapshot)
 
     def match_json(
         self, lines: bytes | bytearray | memoryview, *, unsupported: Unsupported = "refuse"
@@ -238,25 +238,29 @@ class Matcher:
         return made or [batch_of_events([], self._store.names)]
 
     def _match(self, snapshot: "Snapshot", batch: Batch) -> Matches:
+        return Matches(*self._find(snapshot, batch), snapshot.ids, integers=snapshot.integers)
+
+    def _find(self, snapshot: "Snapshot", batch: Batch) -> "tuple[NDArray[np.int64], NDArray[np.int32]]":
+        """Offsets and numbers of the ids that each event matches."""
         from penstock.matching.kernels.results import join
 
         ids = snapshot.ids.count
         if not snapshot.parts:
-            return Matches(np.zeros(len(batch.start) + 1, np.int64), np.zeros(0, np.int32), snapshot.ids)
+            return np.zeros(len(batch.start) + 1, np.int64), np.zeros(0, np.int32)
         names = self._store.names
         if not snapshot.shared:
             # The last is the smallest: what it finds is handed on from table to table.
             more = None
             for part in reversed(snapshot.parts):
                 more = part.match(batch, names, ids, more=more)
-            return Matches(*cast("Found", more), snapshot.ids)
+            return cast("Found", more)
         found = [part.match(batch, names, ids) for part in snapshot.parts]
         offsets, numbers = found[0]
         stamp = np.zeros(ids + 1, np.int64)
         epoch = 0
         for other in found[1:]:
             offsets, numbers, epoch = join(offsets, numbers, other.offsets, other.numbers, stamp, epoch)
-        return Matches(offsets, numbers, snapshot.ids)
+        return offsets, numbers
 
     # Looking
 
@@ -363,8 +367,7 @@ def _is_iterable(given: object) -> bool:
     return hasattr(given, "__iter__") or hasattr(given, "__getitem__")
 
 
-def _joined(found: list[Matches], ids: IdTable) -> Matches:
-    counts = [np.diff(matches.offsets) for matches in found]
-    offsets = np.zeros(sum(map(len, counts)) + 1, np.int64)
-    np.cumsum(np.concatenate(counts), out=offsets[1:])
-    return Matches(offsets, np.concatenate([matches.numbers for matches in found]), ids)
+def _joined(found: list[Matches], snapshot: "Snapshot") -> Matches:
+    offsets = offsets_of(np.concatenate([np.diff(matches.offsets) for matches in found]))
+    numbers = np.concatenate([matches.numbers for matches in found])
+    return Matches(offsets, numbers, snapshot.ids, integers=snapshot.integers)

@@ -21,13 +21,25 @@ class Matches:
     `offsets` has a place more than there are events: the ids of event i are those from `offsets[i]` to
     `offsets[i + 1]` of `ids()`. They are in no order; indexing, iterating and `to_arrow(ordered=True)` sort
     them.
+
+    What `ids()` and `to_arrow()` give is told by the ids that the matcher had when it matched, not by those
+    that were found: all batches that it matches as it is have the same type.
     """
 
-    def __init__(self, offsets: NDArray[np.int64], numbers: NDArray[np.int32], table: IdTable) -> None:
+    def __init__(
+        self,
+        offsets: NDArray[np.int64],
+        numbers: NDArray[np.int32],
+        table: IdTable,
+        *,
+        integers: bool,
+    ) -> None:
+        """`integers`: whether all ids that the matcher has are."""
         self.offsets = offsets
         self.numbers = numbers
         """The ids as the matcher numbers them."""
         self._table = table
+        self._integers = integers
 
     @property
     def table(self) -> IdTable:
@@ -35,16 +47,26 @@ class Matches:
         return self._table
 
     def ids(self) -> NDArray[Any]:
-        """The ids of all events, end to end: an array of integers, or of objects where ids are text."""
-        return self._known().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        """The ids of all events, end to end: an array of integers where all ids of the matcher are; else of
+        objects, text and integers as they were added."""
+        if self._integers:
+            return self._table.integers_of(self.numbers)
+        return self._table.objects_of(self.numbers)
 
     def to_arrow(self, *, ordered: bool = False) -> "pa.Array":
-        """A list of ids for each event; strings, or integers where all ids of the matcher are."""
+        """A list of ids for each event: integers where all ids of the matcher are, else strings.
+
+        Where some ids are integers and some text, the integers become text: 1 and "1" are then the same. Take
+        `ids()` and `offsets` to tell them apart.
+        """
         import pyarrow as pa
 
         if ordered:
             return self.sorted().to_arrow()
-        known = self._known()
+        if self._integers:
+            known = pa.array(self._table.integers_of(self.numbers))
+        else:
+            known = self._table.texts_of(self.numbers)
         if len(known) < 2**31:
             return pa.ListArray.from_arrays(pa.array(self.offsets.astype(np.int32)), known)
         return pa.LargeListArray.from_arrays(pa.array(self.offsets), known)
@@ -59,7 +81,7 @@ class Matches:
         rank[by_id] = np.arange(len(by_id))
         numbers = self.numbers.copy()
         sort_runs(self.offsets, numbers, rank)
-        return Matches(self.offsets, numbers, self._table)
+        return self._with(self.offsets, numbers)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -84,18 +106,19 @@ class Matches:
     def _slice(self, start: int, stop: int, step: int) -> "Matches":
         if step == 1:
             offsets = self.offsets[start : max(start, stop) + 1]
-            return Matches(offsets - offsets[0], self.numbers[offsets[0] : offsets[-1]], self._table)
+            return self._with(offsets - offsets[0], self.numbers[offsets[0] : offsets[-1]])
         events = np.arange(start, stop, step)
         first, counts = self.offsets[:-1][events], np.diff(self.offsets)[events]
         offsets = offsets_of(counts)
         places = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], counts)
-        return Matches(offsets, self.numbers[places], self._table)
+        return self._with(offsets, self.numbers[places])
+
+    def _with(self, offsets: NDArray[np.int64], numbers: NDArray[np.int32]) -> "Matches":
+        """What other events of the same matcher matched."""
+        return Matches(offsets, numbers, self._table, integers=self._integers)
 
     def __iter__(self) -> Iterator[list[Id]]:
         return (self[event] for event in range(len(self)))
 
     def __repr__(self) -> str:
         return f"<Matches of {len(self):,} events: {len(self.numbers):,} ids>"
-
-    def _known(self) -> "pa.Array":
-        return self._table.take(self.numbers)

@@ -69,6 +69,8 @@ class Snapshot(NamedTuple):
     ids: IdTable
     shared: bool
     """Whether an id may have filters in more than one part."""
+    integers: bool
+    """Whether all ids that have filters are integers; where none has any, whether the last ones were."""
 
 
 class Store:
@@ -82,6 +84,9 @@ class Store:
         self.sample = Sample()
         self.live_ids = 0
         """How many ids have filters."""
+        self._live_texts = 0
+        """How many of them are text."""
+        self._integers = False
         self.learnt = False
         """Whether the large table was compiled with a sample of events."""
         self.home: NDArray[np.int32] = np.full(64, _NOWHERE, np.int32)
@@ -141,13 +146,15 @@ class Store:
         self._have_homes()
         home = self.home
         owners = numbers[given.ids].tolist()
+        fresh = []
         for at, number in enumerate(owners, len(self._buffer.ids)):
             if home[number] == _NOWHERE:
-                self.live_ids += 1
+                fresh.append(number)
                 home[number] = _BUFFERED - at
             else:
                 home[number] = _SEVERAL
                 self._shared = True
+        self._count_ids(np.array(fresh, np.int64), 1)
         self._buffer.extend(given, owners)
         # The first filters are compiled at once; later ones go into the delta.
         if len(self._buffer.ids) >= (_BUFFER if self._parts else _SEAL):
@@ -217,10 +224,15 @@ class Store:
             known = np.flatnonzero(counts).astype(np.int32)
             counts = counts[known]
         fresh = self.home[known] == _NOWHERE
-        self.live_ids += int(fresh.sum())
+        self._count_ids(known[fresh], 1)
         self._shared |= not fresh.all()
         # Until they are settled, "in the buffer" stands for the new home of an only filter.
         self.home[known] = np.where(fresh & (counts == 1), _BUFFERED, _SEVERAL)
+
+    def _count_ids(self, numbers: NDArray[np.signedinteger], sign: int) -> None:
+        """Note that ids have filters now (1), or have none any more (-1)."""
+        self.live_ids += sign * len(numbers)
+        self._live_texts += sign * int(np.count_nonzero(~self.ids.are_integers(numbers)))
 
     def _settle(self, part: Part, alive: NDArray[np.bool_]) -> None:
         """Give ids whose only filter is in the part their home there."""
@@ -269,7 +281,7 @@ class Store:
             if len(positions):
                 part.kill(positions)
         self.home[numbers] = _NOWHERE
-        self.live_ids -= len(numbers)
+        self._count_ids(numbers, -1)
 
     def remove_filters(self, key: Id, filters: Sequence[Filter]) -> None:
         """Remove one of each of the filters of an id, which all must be there."""
@@ -293,7 +305,7 @@ class Store:
                 part.kill(np.array([position]))
             if not held:
                 self.home[number] = _NOWHERE
-                self.live_ids -= 1
+                self._count_ids(np.array([number]), -1)
             self._drop_dead()
             self._publish()
         self.tidy()
@@ -347,7 +359,9 @@ class Store:
     def _publish(self) -> Snapshot:
         """Let readers see what there is now; a change ends with this."""
         parts = tuple(part.view() for part in self._parts)
-        made = Snapshot(parts, self.ids, self._shared and len(parts) > 1)
+        if self.live_ids:
+            self._integers = not self._live_texts
+        made = Snapshot(parts, self.ids, self._shared and len(parts) > 1, self._integers)
         # What is in the buffer has to be made a part first.
         self._current = None if self._buffer.ids else made
         return made
