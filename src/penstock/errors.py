@@ -61,7 +61,7 @@ class MissingExtraError(PenstockError, ImportError):
 
 
 class LimitError(PenstockError, ValueError):
-    """Something exceeds one of the limits of `penstock.model.limits`; the message names it."""
+    """Something exceeds a limit, of `penstock.model.limits` or of a matcher; the message names it."""
 
     def __init__(self, what: str, limit_name: str, limit: int) -> None:
         super().__init__(f"{what}: the limit is {limit:,} ({limit_name})")

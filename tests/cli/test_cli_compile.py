@@ -195,7 +195,7 @@ def test_who_waits_for_kernels_is_told_so(
     monkeypatch.setattr(compiled._cache._cache_file, "_source_stamp", ("other",))
     assert not is_cached(compiled)
     note = (
-        b"penstock: note: compiling the kernels, which takes about a minute; later runs find them on disk\n"
+        b"penstock: note: compiling the kernels, which takes a minute or two; later runs find them on disk\n"
     )
     for command, told in ((["compile", "--output", "cold"], module != "match"), (["match"], True)):
         # What a process says it says once.

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import settings
@@ -102,6 +103,9 @@ class Changes(RuleBasedStateMachine):
         assert list(self.engine.match_batch(events)) == expected
         assert self.engine.match(events[0]) == expected[0]
         assert sorted({one.id for one in self.engine.explain(events[0])}, key=id_order) == expected[0]
+        if self.held:
+            integers = not any(isinstance(key, str) for key in self.held)
+            assert self.engine.match_batch(events).ids().dtype == (np.int64 if integers else np.object_)
 
     @rule(values=st.lists(st.one_of(st.integers(-3, 3), st.text("abé", max_size=4)), min_size=1, max_size=6))
     def match_other_inputs(self, values: list[int | str]) -> None:

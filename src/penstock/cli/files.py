@@ -6,7 +6,9 @@ Every mistake is an InputError that names the file and the line, or in Parquet t
 import codecs
 import io
 import os
+import re
 import secrets
+import shlex
 import shutil
 import sys
 import tempfile
@@ -32,6 +34,13 @@ _FORMATS: Final = {
     ".pq": "parquet",
 }
 
+_COMPRESSED: Final = {".gz": "zcat", ".bz2": "bzcat", ".xz": "xzcat", ".zst": "zstdcat"}
+"""What unpacks files with these endings."""
+
+_MISSING: Final = re.compile(r"Object missing required field `(\w+)`$")
+_WRONG: Final = re.compile(r"Expected `object`, got `(\w+)`$")
+_WRONG_FIELD: Final = re.compile(r"Expected `([\w |]+)`, got `(\w+)` - at `\$\.(\w+)`$")
+
 Advance = Callable[[int], None]
 """Told how many bytes have been read since the last call."""
 
@@ -50,9 +59,20 @@ def format_of(path: str, given: str | None, flag: str) -> str:
     if not tells_format(path):
         if not Path(path).exists():
             raise InputError(f"{path}: no such file or folder")
+        if Path(path).suffix.lower() in _COMPRESSED:
+            raise InputError(f"{path}: compressed files are not read: {_unpacking(path, flag)}")
         endings = ".jsonl, .csv or .parquet"
         raise InputError(f"{path}: the name does not tell the format: end it in {endings}, or give {flag}")
     return _FORMATS[Path(path).suffix.lower()]
+
+
+def _unpacking(path: str, flag: str) -> str:
+    """The command that reads a compressed file by way of standard input."""
+    inside = Path(path).with_suffix("")
+    kind = _FORMATS.get(inside.suffix.lower(), "jsonl")
+    said = "" if kind == "jsonl" else f" {flag} {kind}"
+    unpack = _COMPRESSED[Path(path).suffix.lower()]
+    return f"{unpack} {shlex.quote(path)} | penstock … {flag.removesuffix('-format')} -{said}"
 
 
 def tells_format(path: str) -> bool:
@@ -103,13 +123,29 @@ def placed(place: str | Callable[[], str]) -> Iterator[None]:
     except PlacedError:
         raise
     except (PenstockError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        what = str(error)
-        if isinstance(error, RecursionError):
-            what = "nested too deep"
-        elif not isinstance(error, PenstockError):
-            what = f"not a JSON object as expected: {error}"
         where = place if isinstance(place, str) else place()
-        raise PlacedError(_in_flags(f"{where}: {what}")) from None
+        raise PlacedError(_in_flags(f"{where}: {_said(error)}")) from None
+
+
+def _said(error: Exception) -> str:
+    """What an error says, in words about the file."""
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    if isinstance(error, msgspec.ValidationError):
+        return _said_of_fields(str(error))
+    return str(error) if isinstance(error, PenstockError) else f"not a JSON object: {error}"
+
+
+def _said_of_fields(message: str) -> str:
+    """What msgspec says of an object that is JSON but not as expected."""
+    if missing := _MISSING.match(message):
+        return f"missing required field {missing[1]!r}"
+    if wrong := _WRONG_FIELD.match(message):
+        expected, got, name = wrong.groups()
+        return f"{name!r} must be {expected.replace(' | ', ' or ')}, not {got}"
+    if wrong := _WRONG.match(message):
+        return f"not a JSON object, but of type {wrong[1]}"
+    return f"not a JSON object as expected: {message}"
 
 
 def _in_flags(message: str) -> str:

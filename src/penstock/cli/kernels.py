@@ -17,7 +17,7 @@ def note_if_cold(*, matching: bool = True) -> None:
 
     if not (is_cached(arrange) and (is_cached(match) or not matching)):
         sys.stderr.write(
-            "penstock: note: compiling the kernels, which takes about a minute; "
+            "penstock: note: compiling the kernels, which takes a minute or two; "
             "later runs find them on disk\n"
         )
         sys.stderr.flush()

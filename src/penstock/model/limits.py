@@ -1,6 +1,8 @@
 """The limits of the data model and of filters, each with its reason.
 
-What exceeds one raises `penstock.errors.LimitError`, which names the constant.
+What exceeds one raises `penstock.errors.LimitError`, which names the constant; an integer beyond 64 bits is a
+value without a family, and a cover that takes too many steps is not claimed. Tables have limits of their own:
+`penstock.matching`.
 """
 
 from typing import Final
