@@ -1,9 +1,14 @@
 """Random subscriptions and events over all operators and families, for tests of engines."""
 
 import math
+from collections.abc import Callable
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
+from penstock.filters.constraint import Constraint
+from penstock.filters.filter import Filter
+from penstock.model.values import Time
 from strategies import FAMILIES, all_constraints, disjunctions, expressions
 
 NAMES = ("x", "y", "order.z")
@@ -21,3 +26,76 @@ EVENTS = st.lists(EVENT, min_size=1, max_size=10)
 PREDICATE = st.one_of(disjunctions(all_constraints(NAMES)), expressions(all_constraints(NAMES)))
 IDS = st.one_of(st.sampled_from(("alice", "bob", "ça", "d")), st.integers(-2, 2))
 SUBSCRIPTIONS = st.lists(st.tuples(IDS, PREDICATE), max_size=20)
+
+
+ConstraintRow = tuple[str, int, Constraint]
+"""An id, which of its filters, and a constraint of it."""
+
+_COLUMNS = {bool: "bool", int: "number", float: "number", str: "string", Time: "time"}
+
+
+def values_of(constraint: Constraint) -> tuple[object, ...]:
+    """The values of a constraint, of which there may be none."""
+    value = constraint.value
+    return value if isinstance(value, tuple) else () if value is None else (value,)
+
+
+def _is_whole(value: object) -> bool:
+    """Whether a column of integers can hold it, if it is a number."""
+    return type(value) not in (int, float) or (value % 1 == 0 and -(2**63) <= value < 2**63)  # type: ignore[operator]
+
+
+def _is_double(value: object) -> bool:
+    """Whether a column of doubles can hold it, if it is a number."""
+    return type(value) not in (int, float) or float(value) == value  # type: ignore[arg-type]
+
+
+def _only(rows: list[ConstraintRow], holds: Callable[[object], bool]) -> list[ConstraintRow]:
+    return [row for row in rows if all(map(holds, values_of(row[2])))]
+
+
+CONSTRAINT_ROWS = st.builds(
+    _only,
+    st.lists(
+        st.tuples(st.sampled_from(("a", "b")), st.integers(0, 3), all_constraints(NAMES)),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from((_is_whole, _is_double)),
+)
+
+
+def table_of_rows(rows: list[ConstraintRow]) -> pa.Table:
+    """The rows as `Matcher.add_constraints` takes them."""
+    given: dict[str, list[list[object] | None]] = {name: [] for name in ("number", "string", "bool", "time")}
+    for _, _, constraint in rows:
+        values = values_of(constraint)
+        mine = _COLUMNS[type(values[0])] if values else None
+        for name, column in given.items():
+            column.append(list(values) if name == mine else None)
+    times = [None if v is None else [t.nanoseconds for t in v] for v in given["time"]]  # type: ignore[attr-defined]
+    whole = all(_is_whole(v) for row in given["number"] if row is not None for v in row)
+    number, cast = (pa.int64(), int) if whole else (pa.float64(), float)
+    return pa.table(
+        {
+            "id": pa.array([key for key, _, _ in rows], pa.string()),
+            "filter": pa.array([which for _, which, _ in rows], pa.int64()),
+            "attribute": pa.array([constraint.attribute for _, _, constraint in rows], pa.string()),
+            "op": pa.array([constraint.operator for _, _, constraint in rows], pa.string()),
+            "number": pa.array(
+                [None if v is None else [cast(one) for one in v] for v in given["number"]],  # type: ignore[arg-type]
+                pa.list_(number),
+            ),
+            "string": pa.array(given["string"], pa.list_(pa.string())),
+            "bool": pa.array(given["bool"], pa.list_(pa.bool_())),
+            "time": pa.array(times, pa.list_(pa.timestamp("ns", "UTC"))),
+        }
+    )
+
+
+def filters_of_rows(rows: list[ConstraintRow]) -> list[tuple[str, Filter]]:
+    """The filters of the rows, as the algebra makes them, and the id of each."""
+    filters: dict[tuple[str, int], list[Constraint]] = {}
+    for key, which, constraint in rows:
+        filters.setdefault((key, which), []).append(constraint)
+    return [(key, Filter(constraints)) for (key, _), constraints in filters.items()]

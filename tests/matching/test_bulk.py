@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from matching_cases import CONSTRAINT_ROWS, ConstraintRow, table_of_rows
 from penstock import Matcher, PenstockError
 from penstock.errors import FilterError, InputError, LimitError
 from penstock.filters.constraint import Constraint
-from penstock.filters.filter import Filter
+from penstock.filters.expression import And, normalise
+from penstock.filters.filter import NEVER, Filter
 from penstock.matching import bulk_lists
 
 TEXTS = st.text(st.sampled_from("ab\0é"), max_size=3)
@@ -162,3 +164,125 @@ def test_null_in_a_dictionary_is_null(column: str) -> None:
     table = table.set_column(table.column_names.index(column), column, values)
     with pytest.raises(InputError, match=f"row 1: the column {column} of a table of constraints has nulls"):
         Matcher().add_constraints(table)
+
+
+# Several rows on one attribute
+
+
+def expression_texts(rows: list[ConstraintRow]) -> list[tuple[str, str]]:
+    """The filters of the rows as text, and the id of each."""
+    filters: dict[tuple[str, int], list[Constraint]] = {}
+    for key, which, constraint in rows:
+        filters.setdefault((key, which), []).append(constraint)
+    return [(key, normalise(And(constraints)).to_sql()) for (key, _), constraints in filters.items()]
+
+
+@pytest.mark.property
+@given(CONSTRAINT_ROWS, st.booleans())
+def test_tables_are_the_filters_of_their_texts(rows: list[ConstraintRow], into_delta: bool) -> None:
+    in_bulk, one_by_one = Matcher(), Matcher()
+    if into_delta:
+        # What comes to a matcher that has a table stands in a delta first.
+        for made in (in_bulk, one_by_one):
+            made.add("first", "x = 1")
+            made.compact()
+    in_bulk.add_constraints(table_of_rows(rows))
+    texts = expression_texts(rows)
+    for key, text in texts:
+        one_by_one.add(key, text)
+    assert in_bulk.ids() == one_by_one.ids()
+    for known in one_by_one.ids():
+        assert in_bulk.filters(known) == one_by_one.filters(known)
+    assert in_bulk.stats([]).constraints == one_by_one.stats([]).constraints
+    in_bulk.compact()
+    for key, text in texts:
+        assert in_bulk.filters(key) == one_by_one.filters(key)
+        in_bulk.remove(key, text)
+        one_by_one.remove(key, text)
+    assert in_bulk.ids() == one_by_one.ids()
+
+
+CONTRADICTIONS = {
+    "families": ("x = 5 and x = 'a'", [("=", "number", 5), ("=", "string", "a")]),
+    "absent": ("x is null and x = 3", [("absent", "number", None), ("=", "number", 3)]),
+    "absent and there": ("x is null and x is not null", [("absent", "", None), ("exists", "", None)]),
+    "a pattern of a number": (
+        "x like '%b%' and x >= 11",
+        [("substring", "string", "b"), (">=", "number", 11)],
+    ),
+    "patterns": (
+        "x like '%b%' and x not like '%b%'",
+        [(op, "string", "b") for op in ("substring", "not substring")],
+    ),
+    "ends": ("x > 5 and x < 5", [(">", "number", 5), ("<", "number", 5)]),
+    "one row by itself": ("x between 5 and 3", [("between", "numbers", [5, 3])]),
+}
+
+
+@pytest.mark.parametrize(("text", "rows"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_what_contradicts_itself_matches_nothing_and_says_so(
+    text: str, rows: list[tuple[str, str, object]]
+) -> None:
+    rows = [*rows, ("=", "number", 1)]
+    table = pa.table(
+        {
+            "id": ["a"] * len(rows),
+            "attribute": ["x"] * (len(rows) - 1) + ["y"],
+            "op": [op for op, _, _ in rows],
+            "number": pa.array(
+                [
+                    value if isinstance(value, list) else [value] if isinstance(value, int) else None
+                    for _, _, value in rows
+                ],
+                pa.list_(pa.int64()),
+            ),
+            "string": [value if isinstance(value, str) else None for _, _, value in rows],
+        }
+    )
+    made = Matcher()
+    made.add_constraints(table)
+    assert made.filters("a") == [NEVER]
+    assert made.match({"x": 5, "y": 1}) == made.match({"x": "b", "y": 1}) == made.match({"y": 1}) == []
+    made.compact()
+    assert made.filters("a") == [NEVER]
+    made.remove("a", f"({text}) and y = 1")
+    assert len(made) == 0
+
+
+def test_rows_on_one_attribute_are_one_condition() -> None:
+    made = Matcher()
+    rows = [("x", ">=", 3), ("y", "=", 1), ("x", "<=", 9), ("x", "!=", 5)]
+    made.add_constraints(
+        pa.table(
+            {
+                "id": [7] * 4,
+                **dict(zip(("attribute", "op", "number"), map(list, zip(*rows, strict=True)), strict=True)),
+            }
+        )
+    )
+    assert [f.to_sql() for f in made.filters(7)] == ["x between 3 and 9 and x != 5 and y = 1"]
+    assert made.stats([]).constraints == 2
+
+
+@pytest.mark.parametrize("limit", ["CONSTRAINTS_MAX", "PATTERNS_MAX"])
+def test_filters_that_are_too_large_are_refused_with_their_row(limit: str) -> None:
+    count = 2_000
+    table = pa.table(
+        {
+            "id": ["small", *["large"] * count],
+            "attribute": ["x", *(f"a{i}" if limit == "CONSTRAINTS_MAX" else "x" for i in range(count))],
+            "op": ["substring"] * (count + 1),
+            "string": [f"{i}b" for i in range(count + 1)],
+        }
+    )
+    made = Matcher()
+    with pytest.raises(LimitError, match=limit) as caught:
+        made.add_constraints(table)
+    assert caught.value.row == 1
+    assert len(made) == 0
+
+
+def test_an_error_names_the_row_as_it_was_given() -> None:
+    table = {"id": [1, 2, 1], "filter": [1, 1, 1], "attribute": ["x"] * 3, "op": ["=", "~", "="]}
+    with pytest.raises(FilterError, match="row 1: '~' is no operator"):
+        Matcher().add_constraints(pa.table({**table, "number": [1, 2, 3]}))

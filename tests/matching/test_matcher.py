@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matching_cases import EVENT, EVENTS, NAMES, SUBSCRIPTIONS, VALUES, Attributes
-from penstock.filters.constraint import Constraint
+from matching_cases import (
+    CONSTRAINT_ROWS,
+    EVENT,
+    EVENTS,
+    SUBSCRIPTIONS,
+    VALUES,
+    Attributes,
+    ConstraintRow,
+    filters_of_rows,
+    table_of_rows,
+)
 from penstock.filters.expression import Expression, normalise
 from penstock.filters.filter import Filter
 from penstock.filters.predicate import Predicate
@@ -19,7 +28,7 @@ from penstock.matching.reference import ReferenceMatcher
 from penstock.model.events import Event
 from penstock.model.names import Id
 from penstock.model.values import Time
-from strategies import BOOLS, NUMBERS, STRINGS, TIMES, all_constraints
+from strategies import BOOLS, NUMBERS, STRINGS, TIMES
 
 pytestmark = pytest.mark.property
 
@@ -176,57 +185,9 @@ def test_filters_are_read_back_as_they_were(subscriptions: list[tuple[Id, Expres
         assert found == sorted(given_filters, key=Filter.sort_key)
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(("a", "b")), st.integers(0, 3), all_constraints(NAMES)),
-        min_size=1,
-        max_size=12,
-    ),
-    EVENTS,
-)
-def test_tables_of_constraints(rows: list[tuple[str, int, Constraint]], events: list[Attributes]) -> None:
-    rows = sorted(rows, key=lambda row: row[:2])
-    columns: dict[str, list[object]] = {
-        n: [] for n in ("id", "filter", "attribute", "op", "number", "string", "bool", "time")
-    }
-    for key, number, constraint in rows:
-        value = constraint.value
-        values = value if isinstance(value, tuple) else (value,)
-        kind = {bool: "bool", int: "number", float: "number", str: "string", Time: "time", type(None): ""}[
-            type(values[0])
-        ]
-        if kind == "number" and any(isinstance(v, float) for v in values):
-            values = tuple(float(v) for v in values)
-        for name, given_value in (
-            ("id", key),
-            ("filter", number),
-            ("attribute", constraint.attribute),
-            ("op", constraint.operator),
-        ):
-            columns[name].append(given_value)
-        for name in ("number", "string", "bool", "time"):
-            columns[name].append(list(values) if name == kind else None)
-    numbers = columns.pop("number")
-    whole = [v if v is None or isinstance(v[0], int) else None for v in numbers]  # type: ignore[index]
-    double = [v if v is None or isinstance(v[0], float) else None for v in numbers]  # type: ignore[index]
-    times = [None if v is None else [t.nanoseconds for t in v] for v in columns.pop("time")]  # type: ignore[attr-defined]
-    if any(whole) and any(double):
-        return
-    table = pa.table(
-        {
-            **columns,
-            "string": pa.array(columns["string"], pa.list_(pa.string())),
-            "bool": pa.array(columns["bool"], pa.list_(pa.bool_())),
-            "number": pa.array(whole, pa.list_(pa.int64()))
-            if any(whole)
-            else pa.array(double, pa.list_(pa.float64())),
-            "time": pa.array(times, pa.list_(pa.timestamp("ns", "UTC"))),
-        }
-    )
-    filters: dict[tuple[str, int], list[Constraint]] = {}
-    for key, number, constraint in rows:
-        filters.setdefault((key, number), []).append(constraint)
-    reference = ReferenceMatcher((key, Predicate((Filter(cs),))) for (key, _), cs in filters.items())
+@given(CONSTRAINT_ROWS, EVENTS)
+def test_tables_of_constraints(rows: list[ConstraintRow], events: list[Attributes]) -> None:
+    reference = ReferenceMatcher((key, Predicate((f,))) for key, f in filters_of_rows(rows))
     engine = Matcher()
-    engine.add_constraints(table)
+    engine.add_constraints(table_of_rows(rows))
     assert list(engine.match_batch(events)) == [reference.match(event) for event in events]

@@ -4,7 +4,7 @@ A filter is a box: the product of its value sets. So relations between filters a
 attribute, and are exact wherever those between value sets are (see `valuesets`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from penstock.errors import FilterError, LimitError
@@ -43,7 +43,7 @@ class Filter:
                 several.setdefault(name, [known]).append(states)
         for name, sets in several.items():
             # Before they are compared with one another, which takes the square of their number.
-            _check_patterns(name, len({p for states in sets for p in states.required + states.forbidden}))
+            check_patterns(name, sets)
             conditions[name] = intersection_of(sets)
         satisfiable = all(states.cuts for states in conditions.values())
         check_size(conditions)
@@ -161,10 +161,12 @@ def check_size(conditions: dict[str, ValueSet]) -> None:
         what = f"a filter constrains {len(conditions):,} attributes"
         raise LimitError(what, "CONSTRAINTS_MAX", CONSTRAINTS_MAX)
     for name, states in conditions.items():
-        _check_patterns(name, len(states.required) + len(states.forbidden))
+        check_patterns(name, [states])
 
 
-def _check_patterns(name: str, count: int) -> None:
+def check_patterns(name: str, sets: Sequence[ValueSet]) -> None:
+    """Raise when all that must hold of one attribute has too many different patterns."""
+    count = len({pattern for states in sets for pattern in states.required + states.forbidden})
     if count > PATTERNS_MAX:
         what = f"a filter has {count:,} patterns on {name[:40]!r}"
         raise LimitError(what, "PATTERNS_MAX", PATTERNS_MAX)

@@ -1,7 +1,8 @@
 """Filters in bulk: an Arrow table with a row for each constraint, as columns.
 
 Tables hold far fewer different constraints (operator and value) than rows. Each different one is brought
-into the algebra once; of lists, each different value (`bulk_lists`). The rest is arrays.
+into the algebra once; of lists, each different value (`bulk_lists`). The rest is arrays, also where several
+rows are about one attribute (`bulk_conjunctions`).
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 from penstock.errors import FilterError, InputError, PenstockError
 from penstock.filters.constraint import OPPOSITES, Constraint
 from penstock.filters.filter import Filter
+from penstock.matching.bulk_conjunctions import Conditions, conjunctions
 from penstock.matching.bulk_lists import list_conditions
-from penstock.matching.columns import Columns, ColumnsBuilder, concatenate, offsets_of
+from penstock.matching.columns import Columns, ColumnsBuilder, concatenate, offsets_of, runs
 from penstock.model.arrow import column_values, family_of_arrow
 from penstock.model.names import check_name
 from penstock.model.values import Family
@@ -42,30 +44,33 @@ def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns,
     rows = table.num_rows
     if rows == 0:
         return ColumnsBuilder(names).build(), table["id"].combine_chunks()
-    group, begins = _groups(table)
-    if len(begins) > group.max() + 1:
+    group = _groups(table)
+    order = np.arange(rows)
+    if (np.diff(group) < 0).any():
         if "filter" not in table.column_names:
             raise InputError(
                 "rows of one id do not follow one another; bring them together, or give a column `filter` "
                 "that says which rows belong together"
             )
-        table = table.take(_indices(np.argsort(group, kind="stable"))).combine_chunks()
-        _, begins = _groups(table)
+        order = np.argsort(group, kind="stable")
+    filter_of = group[order]
     attribute_code, attributes = _needed(table, "attribute")
     numbers = np.array([names.setdefault(check_name(name), len(names)) for name in attributes], np.int32)
     of_row, templates = _templates(table)
-    expanded = _expand(templates, of_row)
-    made = expanded._replace(
+    of_row = of_row[order]
+    conditions = _expand(templates, of_row)._replace(
         names=list(names),
-        ids=np.zeros(len(begins), np.int32),
-        offsets=np.append(begins, rows).astype(np.int64),
-        attribute=numbers[attribute_code],
+        ids=np.zeros(rows, np.int32),
+        offsets=np.arange(rows + 1, dtype=np.int64),
+        attribute=numbers[attribute_code[order]],
     )
-    return made, table["id"].combine_chunks().take(_indices(begins))
+    begins = np.flatnonzero(np.diff(filter_of, prepend=-1))
+    made = conjunctions(Conditions(conditions, filter_of, of_row, order), len(begins))
+    return made, table["id"].combine_chunks().take(_indices(order[begins]))
 
 
-def _groups(table: "pa.Table") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each row the number of its filter, in the order in which they come; and where runs of one begin."""
+def _groups(table: "pa.Table") -> NDArray[np.int64]:
+    """For each row the number of its filter, in the order in which they come."""
     code, _ = _needed(table, "id")
     if "filter" in table.column_names:
         filter_code, different = _encoded(table["filter"])
@@ -73,8 +78,7 @@ def _groups(table: "pa.Table") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-    group = rank[inverse]
-    return group, np.flatnonzero(np.diff(group, prepend=-1))
+    return rank[inverse]
 
 
 def _indices(values: NDArray[np.int64]) -> "pa.Array":
@@ -250,8 +254,8 @@ def _template(op: object, value: Any) -> Filter:
 
 def _expand(templates: Columns, of_row: NDArray[np.int64]) -> Columns:
     """A condition for each row, like its template's, which has exactly one."""
-    cut_at, cut_offsets = _ranges(templates.cut_offsets, of_row)
-    pattern_at, pattern_offsets = _ranges(templates.pattern_offsets, of_row)
+    cut_offsets, cut_at = runs(templates.cut_offsets, of_row)
+    pattern_offsets, pattern_at = runs(templates.pattern_offsets, of_row)
     return templates._replace(
         kind=templates.kind[of_row],
         cut_offsets=cut_offsets,
@@ -260,12 +264,3 @@ def _expand(templates: Columns, of_row: NDArray[np.int64]) -> Columns:
         pattern_offsets=pattern_offsets,
         pattern=templates.pattern[pattern_at],
     )
-
-
-def _ranges(
-    offsets: NDArray[np.int64], which: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The positions of runs laid end to end, and where each run starts then."""
-    counts = np.diff(offsets)[which]
-    made = offsets_of(counts)
-    return np.arange(made[-1]) - np.repeat(made[:-1] - offsets[:-1][which], counts), made

@@ -195,6 +195,19 @@ def string_cuts(cuts: Sequence[str]) -> tuple[list[bytes], NDArray[np.int64], ND
     return [literal.encode() for literal in numbers], high, np.array(after, np.int16)
 
 
+def literals_in_order(
+    literals: Sequence[bytes], used: NDArray[np.int64]
+) -> tuple[list[int], NDArray[np.int64]]:
+    """The literals that are in use, sorted; and for each literal its place among them, if it has one."""
+    are_used = np.zeros(len(literals), np.bool_)
+    are_used[used] = True
+    numbers: list[int] = np.flatnonzero(are_used).tolist()
+    numbers.sort(key=literals.__getitem__)
+    rank = np.zeros(len(literals), np.int64)
+    rank[numbers] = np.arange(len(numbers))
+    return numbers, rank
+
+
 def offsets_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where runs of the given lengths start, and where the last one ends."""
     offsets = np.zeros(len(counts) + 1, np.int64)
@@ -204,9 +217,9 @@ def offsets_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def take(columns: Columns, positions: NDArray[np.int64]) -> Columns:
     """Some filters; names, literals and patterns stay as they are."""
-    conditions, of_condition = _runs(columns.offsets, positions)
-    cuts, of_cut = _runs(columns.cut_offsets, of_condition)
-    patterns, of_pattern = _runs(columns.pattern_offsets, of_condition)
+    conditions, of_condition = runs(columns.offsets, positions)
+    cuts, of_cut = runs(columns.cut_offsets, of_condition)
+    patterns, of_pattern = runs(columns.pattern_offsets, of_condition)
     return columns._replace(
         ids=columns.ids[positions],
         offsets=conditions,
@@ -220,7 +233,7 @@ def take(columns: Columns, positions: NDArray[np.int64]) -> Columns:
     )
 
 
-def _runs(
+def runs(
     offsets: NDArray[np.int64], chosen: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The offsets of some runs when they stand by themselves, and which items they consist of."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from penstock.errors import LimitError
 from penstock.filters.patterns import ONE, RUN
 from penstock.matching.batch import Batch
-from penstock.matching.columns import NEVER, Columns, offsets_of
+from penstock.matching.columns import NEVER, Columns, literals_in_order, offsets_of
 from penstock.matching.kernels import build_words
 from penstock.matching.kernels import patterns as pattern_kernels
 from penstock.matching.kernels.patterns import Automaton, Patterns, build_automaton
@@ -83,12 +83,7 @@ def _slots(columns: Columns) -> tuple[NDArray[np.int32], list[str]]:
 def _literals(columns: Columns) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     """The literals in use, sorted, as bytes and offsets; and the rank of each literal of the columns."""
     strings = np.repeat(columns.kind == Family.STRING, np.diff(columns.cut_offsets))
-    used = np.zeros(len(columns.literals), np.bool_)
-    used[columns.cut_high[strings]] = True
-    numbers: list[int] = np.flatnonzero(used).tolist()
-    numbers.sort(key=columns.literals.__getitem__)
-    rank = np.zeros(len(columns.literals), np.int64)
-    rank[numbers] = np.arange(len(numbers))
+    numbers, rank = literals_in_order(columns.literals, columns.cut_high[strings])
     joined = [columns.literals[number] for number in numbers]
     return (*_joined(joined), rank)
 

@@ -142,7 +142,7 @@ def _filter(columns: Columns, f: int) -> Filter:
     for c in range(columns.offsets[f], columns.offsets[f + 1]):
         if columns.kind[c] == NEVER:
             return NEVER_FILTER
-        sets.setdefault(columns.names[columns.attribute[c]], []).append(_value_set(columns, c))
+        sets.setdefault(columns.names[columns.attribute[c]], []).append(value_set(columns, c))
     return box(
         {
             name: found[0] if len(found) == 1 else valuesets.intersection_of(found)
@@ -151,7 +151,8 @@ def _filter(columns: Columns, f: int) -> Filter:
     )
 
 
-def _value_set(columns: Columns, c: int) -> ValueSet:
+def value_set(columns: Columns, c: int) -> ValueSet:
+    """A condition of columns as the algebra has it."""
     kind = int(columns.kind[c])
     if kind in (Presence.ABSENT, Presence.NAN, Presence.EXISTS):
         return {
