@@ -83,7 +83,7 @@ def table_of_rows(rows: list[ConstraintRow]) -> pa.Table:
             "attribute": pa.array([constraint.attribute for _, _, constraint in rows], pa.string()),
             "op": pa.array([constraint.operator for _, _, constraint in rows], pa.string()),
             "number": pa.array(
-                [None if v is None else [cast(one) for one in v] for v in given["number"]],  # type: ignore[arg-type]
+                [None if v is None else [cast(one) for one in v] for v in given["number"]],  # type: ignore[arg-type, call-overload]
                 pa.list_(number),
             ),
             "string": pa.array(given["string"], pa.list_(pa.string())),

@@ -405,3 +405,36 @@ def test_edited_manifests_are_refused(change: Callable[[dict[str, Any]], None], 
     edit(folder, change)
     with pytest.raises(InputError, match="damaged: "):
         Matcher.load(folder)
+
+
+INTEGER_7 = b"\xff" + (7).to_bytes(8, "little")
+WRONG_IDS = {
+    "not UTF-8": ([b"ab\xc3", b"bob"], "an id is not UTF-8"),
+    "a character cut in two": ([b"ab\xc3", b"\xa9b"], "an id is not UTF-8"),
+    "a lone surrogate": ([b"\xed\xa0\x80", b"bob"], "an id is not UTF-8"),
+    "a text twice": ([b"bob", b"bob"], "the id 'bob' is there twice"),
+    "an integer twice": ([INTEGER_7, INTEGER_7], "the id 7 is there twice"),
+    "a short integer": ([INTEGER_7[:-1], b"bob"], "has not its eight bytes"),
+    "a long integer": ([b"bob", INTEGER_7 + b"\0"], "has not its eight bytes"),
+    "a mark alone": ([b"\xff", b"bob"], "has not its eight bytes"),
+    "nothing": ([b"", b"bob"], "an id is empty"),
+    "a long text": (["é".encode() * 513, b"bob"], "an id has 513 characters"),
+}
+
+
+def with_ids(folder: Path, ids: list[bytes]) -> None:
+    Matcher([("a", "x = 1"), ("b", "x = 2")]).save(folder)
+    replace(folder, "ids.bytes", np.frombuffer(b"".join(ids), np.uint8))
+    replace(folder, "ids.offsets", np.cumsum([0, *map(len, ids)]))
+
+
+@pytest.mark.parametrize(("ids", "says"), WRONG_IDS.values(), ids=WRONG_IDS)
+def test_ids_that_are_none_are_refused(ids: list[bytes], says: str, tmp_path: Path) -> None:
+    with_ids(tmp_path / "saved", ids)
+    with pytest.raises(InputError, match=f"saved: damaged: .*{says}"):
+        Matcher.load(tmp_path / "saved")
+
+
+def test_ids_of_every_kind_are_accepted(tmp_path: Path) -> None:
+    with_ids(tmp_path / "saved", ["é".encode() * 512, INTEGER_7])
+    assert Matcher.load(tmp_path / "saved").ids() == [7, "é" * 512]

@@ -2,8 +2,8 @@
 
 Checksums tell damage. They do not tell a folder that another program made, or that was edited and summed up
 anew: kernels check no bounds, and would crash or read what is not theirs. So types, shapes, and everything
-that is followed (offsets, numbers of filters, codes) are looked at when a folder is opened. All of it is read
-once, as for the checksums.
+that is followed (offsets, numbers of filters, codes) are looked at when a folder is opened; and the ids: what
+is none would be noticed by the match that finds it, long after. All of it is read once, as for the checksums.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import InputError
+from penstock.matching.ids import INTEGER_LENGTH, INTEGER_MARK, decoded
 from penstock.matching.kernels.resolve import NUMBERS
+from penstock.model.limits import ID_LENGTH_MAX
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -142,12 +144,52 @@ def check_shape(name: str, dtype: str, shape: Sequence[int]) -> None:
 
 
 def check_ids(arrays: Arrays) -> int:
-    """Raise InputError unless the ids can be followed; how many there are."""
+    """Raise InputError unless all ids are ids, and different; how many there are."""
     look = _Looking(arrays)
-    count = len(look["ids.offsets"]) - 1
+    text, offsets = look["ids.bytes"], look["ids.offsets"]
+    count = len(offsets) - 1
     look.need(count >= 0, "ids.offsets")
-    look.offsets("ids.offsets", count, len(look["ids.bytes"]))
+    look.offsets("ids.offsets", count, len(text))
+    lengths = np.diff(offsets)
+    if not lengths.all():
+        raise InputError("an id is empty")
+    is_integer = text[offsets[:-1]] == INTEGER_MARK
+    if (lengths[is_integer] != INTEGER_LENGTH).any():
+        raise InputError("an id that is an integer has not its eight bytes")
+    _check_texts(text, offsets, is_integer)
+    _check_different(text, offsets)
     return count
+
+
+def _check_texts(text: NDArray[np.uint8], offsets: NDArray[np.int64], is_integer: NDArray[np.bool_]) -> None:
+    lengths = np.diff(offsets)
+    joined = text[np.repeat(~is_integer, lengths)].tobytes()
+    # What is text as a whole is text in every part that begins with a character.
+    begins = text[offsets[:-1][~is_integer]]
+    if not _is_utf8(joined) or ((begins & 0xC0) == 0x80).any():
+        raise InputError("an id is not UTF-8")
+    for which in np.flatnonzero(lengths > ID_LENGTH_MAX).tolist():
+        characters = len(text[offsets[which] : offsets[which + 1]].tobytes().decode())
+        if characters > ID_LENGTH_MAX:
+            raise InputError(f"an id has {characters:,} characters, where {ID_LENGTH_MAX:,} are the limit")
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _check_different(text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+    from penstock.matching.kernels.check import check_different
+
+    slots = np.zeros(1 << max(3, (2 * len(offsets)).bit_length()), np.int32)
+    which = check_different(text, offsets, slots)
+    if which >= 0:
+        found = decoded(text[offsets[which] : offsets[which + 1]].tobytes())
+        raise InputError(f"the id {found!r:.80} is there twice")
 
 
 def check_table(arrays: Arrays, slots: int, ids: int, distinct: bool, distinct_ids: int) -> None:

@@ -4,7 +4,7 @@ An id is kept as bytes: text as UTF-8, an integer as 0xFF (which no UTF-8 starts
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,11 @@ from penstock.model.names import Id
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_INTEGER = b"\xff"
+INTEGER_MARK: Final = 0xFF
+INTEGER_LENGTH: Final = 9
+"""How an integer begins, and how many bytes it has with that."""
+
+_INTEGER: Final = bytes([INTEGER_MARK])
 
 
 def encoded(identifier: Id) -> bytes:

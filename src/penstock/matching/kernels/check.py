@@ -24,7 +24,7 @@ from penstock.matching.kernels.match import (
     SKIP,
 )
 from penstock.matching.kernels.resolve import NUMBERS
-from penstock.matching.kernels.search import Array
+from penstock.matching.kernels.search import Array, find_string, hash_bytes
 from penstock.matching.kernels.words import (
     CODE_MASK,
     CODE_SHIFT,
@@ -71,6 +71,22 @@ def _is_good_word(word: int, ends: Array, patterns: int) -> bool:
     low = np.int64((word >> CODE_SHIFT) & CODE_MASK)
     high = np.int64(word & CODE_MASK)
     return _is_good_range(low, high, ends[slot, 0], ends[slot, 1], ends[slot, 2])
+
+
+@kernel
+def check_different(data: Array, offsets: Array, slots: Array) -> int:
+    """Strings, all different; `slots` is an empty hash table with room for them."""
+    mask = np.uint64(len(slots) - 1)
+    for i in range(len(offsets) - 1):
+        start = offsets[i]
+        length = offsets[i + 1] - start
+        if find_string(data, offsets, slots, data, start, length) >= 0:
+            return i
+        at = hash_bytes(data, start, length) & mask
+        while slots[at] != 0:
+            at = (at + np.uint64(1)) & mask
+        slots[at] = i + 1
+    return -1
 
 
 @kernel
