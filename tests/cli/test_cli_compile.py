@@ -100,6 +100,19 @@ def test_compiling_onto_something_else_is_refused(output: str, message: bytes, c
     assert Path("taken/file").read_text() == "mine"
 
 
+def test_what_somebody_put_into_the_folder_stays(capsysbinary: Capture) -> None:
+    assert compile_rules() == 0
+    Path("rules", "notes.txt").write_text("dear")
+    capsysbinary.readouterr()
+    assert compile_rules() == 2
+    out, said = capsysbinary.readouterr()
+    assert out == b""
+    assert b"rules: there is something else here ('notes.txt')" in said
+    assert Path("rules", "notes.txt").read_text() == "dear"
+    assert match() == 0
+    assert capsysbinary.readouterr().out == ANSWER
+
+
 def test_a_folder_that_is_damaged_or_something_else_is_refused(capsysbinary: Capture) -> None:
     Path("empty").mkdir()
     assert match("empty") == 2

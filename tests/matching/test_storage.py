@@ -141,6 +141,34 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
+@pytest.mark.parametrize("kind", ["file", "folder", "array of another table"])
+def test_what_somebody_put_into_a_folder_is_not_removed_with_it(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    matcher().save(folder)
+    name = "99-more.bin" if kind == "array of another table" else "notes"
+    notes = folder / name
+    if kind == "folder":
+        notes.mkdir()
+    else:
+        notes.write_text("dear")
+    before = sorted(file.name for file in folder.iterdir())
+    with pytest.raises(InputError, match=f"saved: there is something else here \\('{name}'\\)"):
+        Matcher([("a", "x = 1")]).save(folder)
+    assert sorted(file.name for file in folder.iterdir()) == before
+    assert Matcher.load(folder).match(EVENT) == matcher().match(EVENT)
+    notes.rmdir() if kind == "folder" else notes.unlink()
+    Matcher([("a", "x = 1")]).save(folder)
+    assert Matcher.load(folder).ids() == ["a"]
+
+
+def test_a_table_of_another_version_is_replaced(tmp_path: Path) -> None:
+    matcher().save(tmp_path / "saved")
+    change(tmp_path / "saved", "version", storage.VERSION + 1)
+    change(tmp_path / "saved", "learnt", "something else")
+    Matcher([("a", "x = 1")]).save(tmp_path / "saved")
+    assert Matcher.load(tmp_path / "saved").ids() == ["a"]
+
+
 def test_a_link_is_written_through(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("far/real")
     for made in (Matcher([("a", "dep_delay > 1")]), matcher()):

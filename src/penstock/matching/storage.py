@@ -66,6 +66,19 @@ class _Manifest(msgspec.Struct):
     """Of the manifest itself, with this as 0."""
 
 
+class _SavedFile(msgspec.Struct):
+    """What every version says of an array."""
+
+    file: str
+
+
+class _Saved(msgspec.Struct):
+    """What every version says of a folder."""
+
+    format: str
+    arrays: dict[str, _SavedFile]
+
+
 def save(
     path: str | PathLike[str],
     table: Table | None,
@@ -73,13 +86,15 @@ def save(
     *,
     learnt: bool = False,
 ) -> None:
-    """Write a table and its ids into a folder, which is new, empty, or holds such a table already."""
+    """Write a table and its ids into a folder: new, empty, or with such a table and nothing else in it."""
     # A link stays, and what it names is written: also where that is not there yet.
     target = Path(path).resolve()
     try:
-        if target.exists() and not _is_ours(target):
+        foreign = _foreign(target) if target.exists() else None
+        if foreign is not None:
             raise InputError(
-                f"{path}: there is something else here; a matcher is saved in a folder of its own"
+                f"{path}: there is something else here ({foreign!r:.80}), which would be lost; "
+                "a matcher is saved in a folder of its own"
             )
         if target.parent.exists() and not target.parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -132,16 +147,25 @@ def _write_file(file: Path, data: bytes | memoryview) -> None:
         os.fsync(out.fileno())
 
 
-def _is_ours(target: Path) -> bool:
+def _foreign(target: Path) -> str | None:
+    """The name of something that would go with what is replaced, and was not written by `save`."""
     if not target.is_dir():
-        return False
+        return target.name
+    ours = _files_of(target)
+    return min((entry.name for entry in target.iterdir() if entry.name not in ours), default=None)
+
+
+def _files_of(folder: Path) -> set[str]:
+    """The files that a matcher, saved in any version of the format, has in a folder."""
     try:
-        plain = msgspec.json.decode((target / _MANIFEST).read_bytes())
-    except FileNotFoundError:
-        return not any(target.iterdir())
+        plain = msgspec.json.decode((folder / _MANIFEST).read_bytes())
     except (OSError, msgspec.DecodeError, UnicodeError):
-        return False
-    return isinstance(plain, dict) and plain.get("format") == FORMAT
+        return set()
+    try:
+        saved = msgspec.convert(plain, _Saved)
+    except msgspec.ValidationError:
+        return {_MANIFEST} if isinstance(plain, dict) and plain.get("format") == FORMAT else set()
+    return {_MANIFEST, *(array.file for array in saved.arrays.values())} if saved.format == FORMAT else set()
 
 
 def _bytes(array: NDArray[Any]) -> memoryview:
