@@ -12,7 +12,14 @@ import pytest
 
 import penstock
 from penstock import Matcher
-from penstock.errors import EventError, FilterError, FilterSyntaxError, InputError, PenstockError
+from penstock.errors import (
+    EventError,
+    FilterError,
+    FilterSyntaxError,
+    InputError,
+    PenstockError,
+    UnsupportedValueError,
+)
 from penstock.matching.matches import Matches
 from penstock.model.names import Id
 
@@ -322,3 +329,13 @@ def test_ids_tell_integers_from_text() -> None:
     assert found.to_arrow(ordered=True).to_pylist() == [["1", "1"], [str(-(2**63)), "é"], []]
     assert m.match_batch([{"x": 3}]).ids().tolist() == []
     assert Matcher().match_batch([{"x": 3}]).ids().tolist() == []
+
+
+def test_what_an_error_advises_can_be_done() -> None:
+    m = Matcher([("a", "x > 5")])
+    events = [{"x": 6, "note": None}, {"x": None}]
+    for ask in (m.learn, m.stats, m.match_batch):
+        with pytest.raises(UnsupportedValueError, match="unsupported='skip' leaves it out"):
+            ask(events)
+        ask(events, unsupported="skip")
+    assert m.stats(events, unsupported="skip").matches_per_event == 0.5

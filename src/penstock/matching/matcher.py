@@ -134,7 +134,10 @@ class Matcher:
         self._store.compact()
 
     def learn(
-        self, events: "pa.RecordBatch | pa.Table | Iterable[Event | Mapping[str, object] | None]"
+        self,
+        events: "pa.RecordBatch | pa.Table | Iterable[Event | Mapping[str, object] | None]",
+        *,
+        unsupported: Unsupported = "refuse",
     ) -> None:
         """Compile anew, knowing that events look like these: which attributes they have, and which values.
 
@@ -142,7 +145,7 @@ class Matcher:
         """
         with self._store.lock:
             self._store.snapshot()
-            for batch in self._batches(events, "refuse"):
+            for batch in self._batches(events, unsupported):
                 self._store.sample.see(batch)
             self._store.compact(anew=True)
 
@@ -166,8 +169,8 @@ class Matcher:
     ) -> Matches:
         """What each event matches: the rows of an Arrow table or record batch, or a list of dicts or events.
 
-        None in a list, and with unsupported="skip" a row of nulls, is no event and matches nothing. An array
-        of structs is taken for the table of their fields, and a null among them for a row of nulls.
+        None in a list is no event and matches nothing; with unsupported="skip", so is what has no value left. An
+        array of structs is taken for the table of their fields, and a null among them for a row of nulls.
         """
         snapshot = self._store.snapshot()
         found = []
@@ -281,6 +284,7 @@ class Matcher:
         events: "pa.RecordBatch | pa.Table | Iterable[Event | Mapping[str, object] | None] | None" = None,
         *,
         top: int = 10,
+        unsupported: Unsupported = "refuse",
     ) -> "Stats":
         """Numbers of filters and constraints, bytes, and which filters and constraints cost most.
 
@@ -292,7 +296,7 @@ class Matcher:
         batch = (
             self._store.sample.batch(self._store.names)
             if events is None
-            else joined(self._batches(events, "refuse"))
+            else joined(self._batches(events, unsupported))
         )
         return stats_of(
             snapshot, self._store.names, batch, self._store.home.nbytes, self._store.live_ids, top
