@@ -19,6 +19,7 @@ from matching_cases import (
     filters_of_rows,
     table_of_rows,
 )
+from penstock.errors import EventError
 from penstock.filters.expression import Expression, normalise
 from penstock.filters.filter import Filter
 from penstock.filters.predicate import Predicate
@@ -191,3 +192,47 @@ def test_tables_of_constraints(rows: list[ConstraintRow], events: list[Attribute
     engine = Matcher()
     engine.add_constraints(table_of_rows(rows))
     assert list(engine.match_batch(events)) == [reference.match(event) for event in events]
+
+
+NUMBER_OR_NULL = st.one_of(st.none(), st.sampled_from([0, 1, 2.5]))
+
+
+@given(
+    SUBSCRIPTIONS,
+    st.lists(
+        st.fixed_dictionaries({"x": NUMBER_OR_NULL, "y": NUMBER_OR_NULL, "other": NUMBER_OR_NULL}),
+        min_size=1,
+        max_size=6,
+    ),
+    st.sampled_from([("x", "y", "other"), ("x",), ("other",), ("x", "other")]),
+)
+def test_nulls_are_absent_attributes_in_every_input(
+    subscriptions: list[tuple[Id, Expression]], rows: list[Attributes], columns: tuple[str, ...]
+) -> None:
+    engine, reference = both(subscriptions)
+    rows = [{name: row[name] for name in columns} for row in rows]
+    events = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    # What has no attribute at all is no event.
+    expected = [reference.match(event) if event else [] for event in events]
+    table = pa.table({name: pa.array([row[name] for row in rows], pa.float64()) for name in columns})
+    strict = pa.concat_tables([table.slice(at, 1) for at, event in enumerate(events) if event] or [table[:0]])
+    assert list(engine.match_batch(strict)) == [
+        ids for ids, event in zip(expected, events, strict=True) if event
+    ]
+    lines = b"\n".join(map(msgspec.json.encode, rows))
+    bare = b"\n".join(map(msgspec.json.encode, events))
+    for found in (
+        engine.match_batch(rows, unsupported="skip"),
+        engine.match_batch(events, unsupported="skip"),
+        engine.match_batch(table, unsupported="skip"),
+        engine.match_batch(table.combine_chunks().to_batches()[0], unsupported="skip"),
+        engine.match_json(lines, unsupported="skip"),
+        engine.match_json(bare, unsupported="skip"),
+    ):
+        assert list(found) == expected
+    for row, ids, event in zip(rows, expected, events, strict=True):
+        if event:
+            assert engine.match(row, unsupported="skip") == ids
+        else:
+            with pytest.raises(EventError, match="at least one attribute"):
+                engine.match(row, unsupported="skip")

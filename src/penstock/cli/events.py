@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.cli.files import Advance, PlacedError, display, opened, placed
 from penstock.errors import EventError, PenstockError
-from penstock.model.events import Event, Unsupported, decode_object, flatten, read_families
+from penstock.model.events import NO_ATTRIBUTE, Event, Unsupported, decode_object, flatten, read_families
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def json_event(line: bytes, options: EventOptions) -> Event | None:
         return _typed(Event.from_flat(attributes), options)
     if options.unsupported == "skip":
         return None
-    raise EventError("an event has at least one attribute; this one has none")
+    raise EventError(NO_ATTRIBUTE)
 
 
 def csv_rows(

@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.errors import EventError, LimitError, UnsupportedValueError
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, NO_EVENT, STRING, TIME, Batch
-from penstock.model.events import Event, Unsupported, as_event, is_skip
+from penstock.model.events import NO_ATTRIBUTE, Event, Unsupported, flatten, is_skip
 from penstock.model.values import Time, Value
 
 _STATES: Final[dict[type, int]] = {bool: FALSE, int: INTEGER, float: DOUBLE, Time: TIME, str: STRING}
@@ -87,15 +87,25 @@ def batch_of_events(
     names: Mapping[str, int],
     unsupported: Unsupported = "refuse",
 ) -> Batch:
-    """Events, or mappings that they can be made of, as a batch. None stands for a row that is no event."""
+    """Events, or mappings that they can be made of, as a batch.
+
+    None stands for a row that is no event; when values are skipped, so does a mapping that has none left.
+    """
     builder = BatchBuilder(names)
-    is_skip(unsupported)
+    skip = is_skip(unsupported)
     for row, event in enumerate(events):
-        if event is None:
-            builder.add_nothing()
-            continue
         try:
-            builder.add(as_event(event, unsupported).attributes)
+            attributes = None if event is None else _attributes(event, unsupported)
         except (EventError, LimitError, UnsupportedValueError) as error:
             raise error.in_row(row) from None
+        if attributes:
+            builder.add(attributes)
+        elif attributes is None or skip:
+            builder.add_nothing()
+        else:
+            raise EventError(NO_ATTRIBUTE).in_row(row)
     return builder.build()
+
+
+def _attributes(event: Event | Mapping[str, object], unsupported: Unsupported) -> Mapping[str, Value]:
+    return event.attributes if isinstance(event, Event) else flatten(event, unsupported)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Unsupported = Literal["refuse", "skip"]
 """What to do with a value that has no family: raise an error, or leave the attribute out."""
 
+NO_ATTRIBUTE: Final = "an event has at least one attribute; this one has none"
 _SKIP_HINT: Final = "unsupported='skip' leaves it out"
 _SCALARS: Final = frozenset({str, int, float, bool, Time})
 
@@ -41,7 +42,7 @@ class Event(Mapping[str, Value]):
     def __init__(self, attributes: Mapping[str, object], *, unsupported: Unsupported = "refuse") -> None:
         flat = flatten(attributes, unsupported)
         if not flat:
-            raise EventError("an event has at least one attribute; this one has none")
+            raise EventError(NO_ATTRIBUTE)
         self.attributes = flat
 
     @classmethod
