@@ -169,8 +169,8 @@ class Matcher:
     ) -> Matches:
         """What each event matches: the rows of an Arrow table or record batch, or a list of dicts or events.
 
-        None in a list is no event and matches nothing; with unsupported="skip", so is what has no value left. An
-        array of structs is taken for the table of their fields, and a null among them for a row of nulls.
+        None in a list is no event and matches nothing; with unsupported="skip", so is what has no value left.
+        An array of structs is taken for the table of their fields, and a null among them for a row of nulls.
         """
         snapshot = self._store.snapshot()
         found = []
