@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.filters.filter import Filter, box
 from penstock.matching.batch import Batch
-from penstock.matching.kernels.match import FIRST, GRID, OTHER, SIZE
+from penstock.matching.kernels.places import FIRST, GRID, OTHER, SIZE
 from penstock.matching.table import Table
 from penstock.model.names import Id, id_order
 

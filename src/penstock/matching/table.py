@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.matching.kernels.match import Filters, Lists, Places
 from penstock.matching.kernels.patterns import Automaton, Patterns
+from penstock.matching.kernels.places import Filters, Lists, Places
 from penstock.matching.kernels.resolve import Cells
 
 

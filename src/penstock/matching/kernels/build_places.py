@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.matching.kernels.jit import inlined, kernel
-from penstock.matching.kernels.match import DOWN, LEVEL, UP
+from penstock.matching.kernels.places import DOWN, LEVEL, UP
 from penstock.matching.kernels.resolve import NUMBERS
 from penstock.matching.kernels.search import Array
 from penstock.matching.kernels.words import (

@@ -7,7 +7,7 @@ match nonsense; it crashes nothing.
 import numpy as np
 
 from penstock.matching.kernels.jit import kernel, outlined
-from penstock.matching.kernels.match import (
+from penstock.matching.kernels.places import (
     BUCKET,
     DENSE,
     DOWN,

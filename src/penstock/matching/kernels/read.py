@@ -4,7 +4,7 @@ import numpy as np
 
 from penstock.matching.kernels.build_words import slot_end
 from penstock.matching.kernels.jit import kernel, outlined
-from penstock.matching.kernels.match import Filters
+from penstock.matching.kernels.places import Filters
 from penstock.matching.kernels.resolve import NUMBERS, Cells, strings_start, times_start
 from penstock.matching.kernels.search import Array
 from penstock.matching.kernels.words import (
