@@ -16,10 +16,11 @@ from penstock.filters.filter import Filter
 from penstock.filters.parsing import as_predicate
 from penstock.filters.predicate import Predicate
 from penstock.matching import store as store_module
-from penstock.matching.delta import LONG, Delta, View
+from penstock.matching.delta import Delta
 from penstock.matching.matcher import Matcher
 from penstock.matching.parts import Part
 from penstock.matching.reference import ReferenceMatcher
+from penstock.matching.views import LONG, View
 from penstock.model.names import Id
 from penstock.workloads import forwarding
 
@@ -199,3 +200,14 @@ def test_a_delta_forgets_the_dead() -> None:
     assert engine.match({"x": 499}) == []
     assert engine.match({"x": 500}) == [500]
     assert np.array_equal(part.positions_of(int(engine._store.ids.find([500])[0])), [500])
+
+
+def test_a_reader_is_told_how_a_filter_was_found_that_has_gone_since() -> None:
+    engine = behind_a_table([(i, Filter([Constraint("x", "=", i)])) for i in range(100)])
+    before = engine._store.snapshot().parts[-1]
+    engine.remove_many(range(50))
+    part = engine._store._parts[-1]
+    assert isinstance(part, Delta)
+    part._arrange()
+    wanted = Filter([Constraint("x", "=", 7)])
+    assert before.found_by(7, wanted, engine._store.names) == wanted

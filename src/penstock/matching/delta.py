@@ -5,45 +5,33 @@ So what is added stands here first, and is compiled later, in the background. Ar
 end; a reader holds a `View`, which knows how many filters there were when it was taken.
 """
 
-import threading
 from collections.abc import Sequence
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.filters.filter import Filter, box
+from penstock.filters.filter import Filter
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, STRING, TIME, TRUE, Batch
 from penstock.matching.columns import Columns, offsets_of, take
-from penstock.matching.compile import compile_table, shape_of, symbols_of
-from penstock.matching.deaths import Deaths, alive_of
+from penstock.matching.compile import shape_of, symbols_of
+from penstock.matching.deaths import Deaths
 from penstock.matching.kernels import patterns as pattern_kernels
-from penstock.matching.kernels.delta import Paths, Raw, Run, match_delta
+from penstock.matching.kernels.delta import Raw, Run
 from penstock.matching.kernels.delta_keys import literal_keys, sample_keys
 from penstock.matching.kernels.delta_nodes import (
-    ENTRY_FILTER,
-    ENTRY_PLACE,
     POINTS_MAX,
     Forecast,
-    attribute_of_grid,
     make_run,
     place_raw,
 )
-from penstock.matching.kernels.results import append
-from penstock.matching.parts import Found, Part
 from penstock.matching.reading import filters_of
+from penstock.matching.signatures import UNKNOWN, UNKNOWN_PATTERN, places_in
+from penstock.matching.views import View, filters_of_entries
 from penstock.model.values import Family
-
-LONG: Final = 256
-"""Strings longer than this are matched with compiled tables only: their automaton reads a string once,
-where here each pattern that may match reads it again."""
 
 _NEWER: Final = 8_192
 """So many entries are kept apart from the others, to be arranged anew with every group that comes."""
-
-_NONE: NDArray[np.int64] = np.empty(0, np.int64)
-_local = threading.local()
 
 
 class _Growing:
@@ -282,7 +270,7 @@ class Delta(Deaths):
             )
         )
 
-    def view(self) -> "View":
+    def view(self) -> View:
         """What there is now, for readers."""
         if self._view is None:
             self._view = View(self)
@@ -294,11 +282,40 @@ class Delta(Deaths):
 
     def columns_at(self, positions: NDArray[np.int64], names: dict[str, int]) -> Columns:
         """Some filters as columns."""
-        made = take(
+        made = self._columns_at(positions)
+        # A literal may be here twice; in columns it is there once.
+        strings = np.repeat(made.kind == Family.STRING, np.diff(made.cut_offsets))
+        used, which = np.unique(made.cut_high[strings], return_inverse=True)
+        texts = [self._literal(number) for number in used.tolist()]
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        made.cut_high[strings] = np.array([numbers[text] for text in texts], np.int64)[which]
+        return made._replace(names=list(names), literals=list(numbers), patterns=list(self._pattern_numbers))
+
+    def columns_like(self, positions: NDArray[np.int64], names: dict[str, int], wanted: Columns) -> Columns:
+        """Some filters with the numbers of other columns; see `signatures`."""
+        made = self._columns_at(positions)
+        strings = np.repeat(made.kind == Family.STRING, np.diff(made.cut_offsets))
+        used, which = np.unique(made.cut_high[strings], return_inverse=True)
+        made.cut_high[strings] = self._literals_like(used, wanted.literals)[which]
+        attributes = np.array([names.get(name, UNKNOWN) for name in wanted.names], np.int64)
+        patterns = [self._pattern_numbers.get(text, UNKNOWN) for text in wanted.patterns]
+        required = made.pattern >= 0
+        plain = places_in(np.where(required, made.pattern, ~made.pattern), np.array(patterns, np.int64))
+        return made._replace(
+            names=wanted.names,
+            literals=wanted.literals,
+            patterns=wanted.patterns,
+            attribute=places_in(made.attribute, attributes).astype(np.int32),
+            pattern=np.where(plain < 0, UNKNOWN_PATTERN, np.where(required, plain, ~plain)).astype(np.int32),
+        )
+
+    def _columns_at(self, positions: NDArray[np.int64]) -> Columns:
+        """Some filters, with the delta's own numbers, and without texts."""
+        return take(
             Columns(
-                names=list(names),
+                names=(),
                 literals=(),
-                patterns=list(self._pattern_numbers),
+                patterns=(),
                 ids=self._ids.view(),
                 offsets=self._offsets.view(),
                 attribute=self._attribute.view(),
@@ -311,161 +328,29 @@ class Delta(Deaths):
             ),
             positions,
         )
-        # A literal may be here twice; in columns it is there once.
-        strings = np.repeat(made.kind == Family.STRING, np.diff(made.cut_offsets))
-        used, which = np.unique(made.cut_high[strings], return_inverse=True)
+
+    def _literal(self, number: int) -> bytes:
         offsets = self._literal_offsets.array
-        texts = [self._literals.array[offsets[i] : offsets[i + 1]].tobytes() for i in used.tolist()]
-        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-        made.cut_high[strings] = np.array([numbers[text] for text in texts], np.int64)[which]
-        return made._replace(literals=list(numbers))
+        return self._literals.array[offsets[number] : offsets[number + 1]].tobytes()
+
+    def _literals_like(self, numbers: NDArray[np.int64], wanted: Sequence[bytes]) -> NDArray[np.int64]:
+        """For each of some literals its place among the wanted ones, or UNKNOWN."""
+        lengths = np.diff(self._literal_offsets.view())[numbers]
+        place_of = {text: place for place, text in enumerate(wanted)}
+        found = np.full(len(numbers), UNKNOWN, np.int64)
+        # Most are told apart by their length, without being read.
+        for at in np.flatnonzero(np.isin(lengths, [len(text) for text in wanted])).tolist():
+            found[at] = place_of.get(self._literal(int(numbers[at])), UNKNOWN)
+        return found
 
     def filters_at(self, positions: NDArray[np.int64], names: dict[str, int]) -> list[Filter]:
         """Some of the filters."""
         return filters_of(self.columns_at(positions, names))
 
-    def found_by(self, position: int, f: Filter, names: dict[str, int]) -> Filter:
-        """The conditions of a filter by which events find it."""
-        entries = self._entries.view()
-        found = entries[filters_of_entries(entries) == position, ENTRY_PLACE]
-        numbers = set(map(attribute_of_grid, found.tolist()))
-        return box({name: states for name, states in f.conditions.items() if names[name] in numbers})
-
     def positions_of(self, number: int) -> NDArray[np.int64]:
         """Where the living filters of an id stand."""
         found = np.flatnonzero(self.ids == number)
         return found[self.are_alive(found)]
-
-
-class _Workspace:
-    """The arrays that one thread matches one delta with."""
-
-    def __init__(self) -> None:
-        self.at = np.zeros(0, np.int32)
-        self.candidates = np.zeros(0, np.int64)
-        self.seen = np.zeros(0, np.int64)
-        self.stamp = np.zeros(0, np.int64)
-        self.epoch = 0
-
-    def fit(self, attributes: int, filters: int, ids: int) -> None:
-        """Have a place for each."""
-        if len(self.at) < attributes:
-            self.at = np.zeros(attributes, np.int32)
-        if len(self.seen) < filters:
-            # While grams are looked for, a filter may be among the candidates twice.
-            self.candidates = np.zeros(4 * filters + 64, np.int64)
-            self.seen = np.zeros(2 * filters + 32, np.int64)
-        if len(self.stamp) < ids:
-            self.stamp = np.zeros(ids + ids // 4 + 16, np.int64)
-
-
-class View:
-    """A delta as it was at some time: what was added later is not there."""
-
-    def __init__(self, delta: Delta) -> None:
-        self._delta = delta
-        self.size = delta.size
-        self.ids = delta.ids
-        self.has_patterns = bool(delta._pattern_numbers)
-        self.filters_at, self.found_by = delta.filters_at, delta.found_by
-        self.dead = delta.dead
-        self._gone = delta.gone
-        self._distinct = delta.distinct
-        self._raw = delta._raw()
-        self._paths = Paths(delta._levels, delta._flags)
-        self._always = delta._always.view()
-        self._older, self._newer = delta._older, delta._newer
-        self._compiled: tuple[Part, NDArray[np.int64]] | None = None
-
-    @property
-    def live(self) -> int:
-        """How many filters are not removed."""
-        return self.size - self.dead
-
-    def alive(self) -> NDArray[np.bool_]:
-        """Which filters are alive."""
-        return alive_of(self._gone, self.size)
-
-    @property
-    def constraints(self) -> int:
-        """How many conditions the living filters have in all."""
-        counts = np.diff(self._raw.offsets[: self.size + 1])
-        return int(counts[self.alive()].sum())
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all arrays."""
-        return self._delta.nbytes
-
-    def match(
-        self,
-        batch: Batch,
-        names: dict[str, int],
-        ids: int,
-        *,
-        filters: bool = False,
-        visits: NDArray[np.int64] = _NONE,
-        more: Found | None = None,
-    ) -> Found:
-        """The ids of the filters that match each event; see `Part.match`."""
-        workspaces: WeakKeyDictionary[Delta, _Workspace] | None = getattr(_local, "workspaces", None)
-        if workspaces is None:
-            workspaces = _local.workspaces = WeakKeyDictionary()
-        space = workspaces.get(self._delta)
-        if space is None:
-            space = workspaces[self._delta] = _Workspace()
-        if self.has_patterns and batch.value_length.max(initial=0) > LONG:
-            found = self._match_compiled(batch, names, ids, filters=filters, visits=visits)
-            return found if more is None else Found(*append(*found, *more))
-        distinct = self._distinct or filters
-        space.fit(len(self._paths.flags), self.size, 0 if distinct else ids)
-        offsets, numbers, space.epoch, slow, _ = match_delta(
-            batch,
-            self._raw,
-            self._paths,
-            self._always,
-            self._older,
-            self._newer,
-            distinct,
-            filters,
-            self._gone,
-            space.at,
-            space.candidates,
-            space.seen,
-            space.stamp,
-            space.epoch,
-            visits,
-        )
-        # Some filters are slow here, and quick in a table: they should be there soon.
-        self._delta.idle += len(batch.start) + slow
-        return Found(offsets, numbers) if more is None else Found(*append(offsets, numbers, *more))
-
-    def _match_compiled(
-        self,
-        batch: Batch,
-        names: dict[str, int],
-        ids: int,
-        *,
-        filters: bool,
-        visits: NDArray[np.int64],
-    ) -> Found:
-        """The same by way of a compiled table, for long strings; the delta itself is compiled soon, too."""
-        self._delta.long_strings = True
-        if self._compiled is None:
-            kept = np.flatnonzero(self.alive())
-            table, order = compile_table(self._delta.columns_at(kept, names))
-            self._compiled = Part(table), kept[order]
-        part, order = self._compiled
-        seen = np.zeros(part.size if len(visits) else 0, np.int64)
-        found = part.match(batch, names, ids, filters=filters, visits=seen)
-        if len(visits):
-            visits[order] += seen
-        return Found(found.offsets, order[found.numbers].astype(np.int32)) if filters else found
-
-
-def filters_of_entries(entries: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The filter of each entry."""
-    return (entries[:, ENTRY_FILTER] & 0xFFFFFFFF) >> 1
 
 
 def forecast_of(sample: Batch | None) -> Forecast:

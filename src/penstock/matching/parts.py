@@ -14,7 +14,7 @@ from penstock.matching.deaths import Deaths
 from penstock.matching.explain import found_by
 from penstock.matching.kernels.match import Scratch, match
 from penstock.matching.kernels.resolve import resolve
-from penstock.matching.reading import columns_of, conditions_at, filters_at
+from penstock.matching.reading import columns_like, columns_of, conditions_at, filters_at
 from penstock.matching.table import Table
 
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
@@ -107,6 +107,10 @@ class Part(Deaths):
     def filters_at(self, positions: NDArray[np.int64], names: dict[str, int]) -> list[Filter]:
         """Some of the filters."""
         return filters_at(self.table, positions)
+
+    def columns_like(self, positions: NDArray[np.int64], names: dict[str, int], wanted: Columns) -> Columns:
+        """Some filters with the numbers of other columns; see `signatures`."""
+        return columns_like(self.table, positions, wanted)
 
     def found_by(self, position: int, f: Filter, names: dict[str, int]) -> Filter:
         """The conditions of a filter by which events find it."""

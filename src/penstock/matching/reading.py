@@ -1,8 +1,9 @@
 """Reading a table back: its filters as columns, to be compiled anew, or as filters of the algebra."""
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,11 @@ from penstock.filters.order import canonical_number
 from penstock.filters.patterns import ONE, RUN
 from penstock.filters.valuesets import Presence, ValueSet
 from penstock.matching.columns import NEVER, PATTERN_ONLY, Columns, offsets_of
+from penstock.matching.compile import shape_of, symbols_of
 from penstock.matching.kernels import patterns as pattern_kernels
 from penstock.matching.kernels.read import read_conditions
+from penstock.matching.kernels.results import find_all
+from penstock.matching.signatures import UNKNOWN, UNKNOWN_PATTERN, places_in
 from penstock.matching.table import Table
 from penstock.model.values import Family
 
@@ -25,31 +29,77 @@ _FILTERS: Final = 65_536
 
 def columns_of(table: Table, keep: NDArray[np.bool_], names: dict[str, int]) -> Columns:
     """The filters that are to be kept, in their order; attributes are numbered as in `names`."""
-    texts, text_of = _patterns(table)
-    positions = np.flatnonzero(keep)
-    offsets, slot, kind, cut_offsets, cut_high, cut_low, pattern_offsets, pattern = read_conditions(
-        table.cells, table.filters, table.patterns.slot, positions
-    )
-    # Filters that match nothing stand first, in no place.
-    never = positions < table.places.always[0]
-    required = pattern >= 0
-    plain = text_of[np.where(required, pattern, ~pattern)] if len(pattern) else pattern
+    made = _columns_at(table, np.flatnonzero(keep))
+    texts, text_of = _patterns(table, np.arange(len(table.patterns.slot)))
     number_of = np.array([names[name] for name in table.names] or [0], np.int32)
-    made = Columns(
+    return made._replace(
         names=list(names),
         literals=literals_of(table),
         patterns=texts,
+        attribute=number_of[made.attribute],
+        pattern=_renumbered(made.pattern, text_of),
+    )
+
+
+def columns_like(table: Table, positions: NDArray[np.int64], wanted: Columns) -> Columns:
+    """Some filters, in the order of the positions, with the numbers of other columns; see `signatures`."""
+    made = _columns_at(table, positions)
+    number_of = np.full(len(table.names) + 1, UNKNOWN, np.int32)
+    for number, name in enumerate(wanted.names):
+        if name in table.names:
+            number_of[table.names.index(name)] = number
+    cells = table.cells
+    literals = np.empty(len(wanted.literals), np.int64)
+    lengths = np.fromiter(map(len, wanted.literals), np.int64, len(literals))
+    text = np.frombuffer(b"".join(wanted.literals), np.uint8).copy()
+    find_all(cells.literals, cells.literal_offsets, cells.literal_hash, text, offsets_of(lengths), literals)
+    strings = np.repeat(made.kind == Family.STRING, np.diff(made.cut_offsets))
+    made.cut_high[strings] = places_in(made.cut_high[strings], literals)
+    pattern_of = np.full(len(table.patterns.slot) + 1, UNKNOWN, np.int64)
+    for number, pattern in enumerate(wanted.patterns):
+        pattern_of[_numbers_of(table, pattern)] = number
+    return made._replace(
+        names=wanted.names,
+        literals=wanted.literals,
+        patterns=wanted.patterns,
+        attribute=number_of[made.attribute],
+        pattern=_renumbered(made.pattern, pattern_of),
+    )
+
+
+def _columns_at(table: Table, positions: NDArray[np.int64]) -> Columns:
+    """Some filters, with the table's own numbers: attributes are slots, and there are no texts."""
+    offsets, slot, kind, cut_offsets, cut_high, cut_low, pattern_offsets, pattern = read_conditions(
+        table.cells, table.filters, table.patterns.slot, positions
+    )
+    made = Columns(
+        names=table.names,
+        literals=(),
+        patterns=(),
         ids=table.filters.ids[positions],
         offsets=offsets,
-        attribute=number_of[slot],
+        attribute=slot,
         kind=kind,
         cut_offsets=cut_offsets,
         cut_high=cut_high,
         cut_low=cut_low,
         pattern_offsets=pattern_offsets,
-        pattern=np.where(required, plain, ~plain).astype(np.int32),
+        pattern=pattern,
     )
+    # Filters that match nothing stand first, in no place.
+    never = positions < table.places.always[0]
     return _with_never(made, never) if never.any() else made
+
+
+def _renumbered(pattern: NDArray[np.int32], number_of: NDArray[np.int64]) -> NDArray[np.int32]:
+    """References to patterns, required and forbidden, by other numbers."""
+    if not len(pattern):
+        return pattern
+    required = pattern >= 0
+    plain = number_of[np.where(required, pattern, ~pattern)]
+    made = np.where(required, plain, ~plain).astype(np.int32)
+    made[plain < 0] = UNKNOWN_PATTERN
+    return made
 
 
 def _with_never(columns: Columns, never: NDArray[np.bool_]) -> Columns:
@@ -72,26 +122,77 @@ def literals_of(table: Table) -> list[bytes]:
     return [data[a:b] for a, b in pairwise(offsets)]
 
 
-def _patterns(table: Table) -> tuple[list[str], NDArray[np.int64]]:
-    """The texts of all patterns, and for each pattern of the table which is its."""
+class _Literals(Sequence[bytes]):
+    """The strings of cuts, each read when it is asked for."""
+
+    def __init__(self, table: Table) -> None:
+        self._data, self._offsets = table.cells.literals, table.cells.literal_offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, number: int) -> bytes: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[bytes]: ...
+    def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
+        if isinstance(number, slice):
+            return [self[at] for at in range(*number.indices(len(self)))]
+        text: bytes = self._data[self._offsets[number] : self._offsets[number + 1]].tobytes()
+        return text
+
+
+def _patterns(table: Table, numbers: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+    """The texts of some patterns, and for each pattern of the table which is its, if it is one of them."""
     patterns = table.patterns
-    data, offsets = table.needles[0].tobytes(), table.needles[1].tolist()
-    needles = [data[a:b].decode() for a, b in pairwise(offsets)]
-    needle_of = np.repeat(np.arange(len(needles) + 1), np.diff(patterns.needle_patterns)).tolist()
+    data, offsets = table.needles
+    needles = np.searchsorted(patterns.needle_patterns, numbers, side="right") - 1
     texts: dict[str, int] = {}
-    which = np.empty(len(patterns.slot), np.int64)
-    kinds, programs = patterns.kind.tolist(), patterns.program.tolist()
-    symbols, starts = patterns.symbols.tolist(), patterns.program_offsets.tolist()
+    which = np.full(len(patterns.slot), UNKNOWN, np.int64)
+    symbols, starts = patterns.symbols, patterns.program_offsets
     wild = {pattern_kernels.ONE: ONE, pattern_kernels.RUN: RUN}
-    for number, kind in enumerate(kinds):
+    kinds, programs = patterns.kind[numbers].tolist(), patterns.program[numbers].tolist()
+    for number, needle, kind, program in zip(
+        numbers.tolist(), needles.tolist(), kinds, programs, strict=True
+    ):
         if kind == pattern_kernels.GENERAL:
-            program = programs[number]
-            text = "".join(wild.get(s) or chr(s) for s in symbols[starts[program] : starts[program + 1]])
+            found = symbols[starts[program] : starts[program + 1]].tolist()
+            text = "".join(wild.get(s) or chr(s) for s in found)
         else:
             tail = RUN if kind == pattern_kernels.SUBSTRING else ""
-            text = RUN + needles[needle_of[number]] + tail
+            text = RUN + data[offsets[needle] : offsets[needle + 1]].tobytes().decode() + tail
         which[number] = texts.setdefault(text, len(texts))
     return list(texts), which
+
+
+def _numbers_of(table: Table, text: str) -> NDArray[np.int64]:
+    """The numbers that a pattern has in a table, one for each slot that it is asked of."""
+    patterns = table.patterns
+    data, offsets = table.needles
+    count = len(offsets) - 1
+    needle, kind = shape_of(text)
+    encoded = needle.encode()
+    at = count  # those without a needle come last
+    if encoded:
+        at = bisect_left(
+            range(count), encoded, key=lambda number: data[offsets[number] : offsets[number + 1]].tobytes()
+        )
+        if at == count or data[offsets[at] : offsets[at + 1]].tobytes() != encoded:
+            return np.empty(0, np.int64)
+    first, last = patterns.needle_patterns[at : at + 2].tolist()
+    numbers: NDArray[np.int64] = first + np.flatnonzero(patterns.kind[first:last] == kind)
+    if kind != pattern_kernels.GENERAL:
+        return numbers
+    symbols = np.array(symbols_of(text), np.int32)
+    programs = patterns.program[numbers]
+    starts = patterns.program_offsets[programs]
+    same = patterns.program_offsets[programs + 1] - starts == len(symbols)
+    same[same] = [
+        np.array_equal(patterns.symbols[start : start + len(symbols)], symbols)
+        for start in starts[same].tolist()
+    ]
+    found: NDArray[np.int64] = numbers[same]
+    return found
 
 
 def families_asked(tables: Iterable[Table]) -> Iterator[set[tuple[str, Family]]]:
@@ -128,13 +229,13 @@ def filters_of(columns: Columns) -> list[Filter]:
 
 
 def filters_at(table: Table, positions: NDArray[np.int64]) -> list[Filter]:
-    """Some filters of a table, in the order of the positions."""
-    keep = np.zeros(table.size, np.bool_)
-    keep[positions] = True
-    names = {name: number for number, name in enumerate(table.names)}
-    found = filters_of(columns_of(table, keep, names))
-    by_position = dict(zip(np.flatnonzero(keep).tolist(), found, strict=True))
-    return [by_position[position] for position in positions.tolist()]
+    """Some filters of a table, in the order of the positions. Of the table no more is read than they need."""
+    made = _columns_at(table, positions)
+    used = np.unique(np.where(made.pattern < 0, ~made.pattern, made.pattern)).astype(np.int64)
+    texts, text_of = _patterns(table, used)
+    return filters_of(
+        made._replace(literals=_Literals(table), patterns=texts, pattern=_renumbered(made.pattern, text_of))
+    )
 
 
 def _filter(columns: Columns, f: int) -> Filter:
@@ -143,12 +244,14 @@ def _filter(columns: Columns, f: int) -> Filter:
         if columns.kind[c] == NEVER:
             return NEVER_FILTER
         sets.setdefault(columns.names[columns.attribute[c]], []).append(value_set(columns, c))
-    return box(
-        {
-            name: found[0] if len(found) == 1 else valuesets.intersection_of(found)
-            for name, found in sets.items()
-        }
-    )
+    conditions = {
+        name: found[0] if len(found) == 1 else valuesets.intersection_of(found)
+        for name, found in sets.items()
+    }
+    # Several conditions on one attribute may leave it nothing to be.
+    if any(states.is_empty for states in conditions.values()):
+        return NEVER_FILTER
+    return box(conditions)
 
 
 def value_set(columns: Columns, c: int) -> ValueSet:

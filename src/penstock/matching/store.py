@@ -18,12 +18,14 @@ from penstock.filters.filter import Filter
 from penstock.matching.batch import Batch
 from penstock.matching.columns import Columns, ColumnsBuilder, concatenate
 from penstock.matching.compile import TABLE_ATTRIBUTES_MAX, compile_table
-from penstock.matching.delta import Delta, View, forecast_of
+from penstock.matching.delta import Delta, forecast_of
 from penstock.matching.ids import IdTable
 from penstock.matching.kernels.delta_nodes import Forecast
 from penstock.matching.parts import Part
 from penstock.matching.sampling import Sample
+from penstock.matching.signatures import Wanted
 from penstock.matching.table import Table
+from penstock.matching.views import View
 from penstock.model.names import Id
 
 _NOWHERE: Final = -1
@@ -285,30 +287,32 @@ class Store:
 
     def remove_filters(self, key: Id, filters: Sequence[Filter]) -> None:
         """Remove one of each of the filters of an id, which all must be there."""
+        wanted = Wanted(filters)
         with self.lock:
-            number = int(self.ids.find([key])[0])
-            self._flush()
-            held: list[tuple[Part | Delta, int, Filter]] = []
-            for part in self._parts if number >= 0 else ():
-                positions = part.positions_of(number)
-                if len(positions):
-                    found = part.filters_at(positions, self.names)
-                    held += [(part, p, f) for p, f in zip(positions.tolist(), found, strict=True)]
-            chosen: list[tuple[Part | Delta, int]] = []
-            for f in filters:
-                at = next((i for i, (_, _, known) in enumerate(held) if known == f), None)
-                if at is None:
-                    raise UnknownSubscriptionError(f"that filter is not subscribed under {key!r:.80}")
-                part, position, _ = held.pop(at)
-                chosen.append((part, position))
-            for part, position in chosen:
-                part.kill(np.array([position]))
-            if not held:
-                self.home[number] = _NOWHERE
-                self._count_ids(np.array([number]), -1)
+            held = self._held(key)
+            chosen = wanted.find(held, self.names)
+            if chosen is None:
+                raise UnknownSubscriptionError(f"that filter is not subscribed under {key!r:.80}")
+            for number, (part, _) in enumerate(held):
+                positions = [place.position for place in chosen if place.holder == number]
+                if positions:
+                    part.kill(np.array(positions, np.int64))
+            if len(chosen) == sum(len(positions) for _, positions in held):
+                numbers = self.ids.find([key])
+                self.home[numbers] = _NOWHERE
+                self._count_ids(numbers, -1)
             self._drop_dead()
             self._publish()
         self.tidy()
+
+    def _held(self, key: Id) -> list[tuple[Part | Delta, NDArray[np.int64]]]:
+        """Where the filters of an id stand; none is in the buffer then."""
+        number = int(self.ids.find([key])[0])
+        self._flush()
+        if number < 0:
+            return []
+        held = [(part, part.positions_of(number)) for part in self._parts]
+        return [(part, positions) for part, positions in held if len(positions)]
 
     def _drop_dead(self) -> None:
         """Forget parts of which nothing is alive; the delta only when it is worth a new one."""
@@ -321,14 +325,9 @@ class Store:
     def filters(self, key: Id) -> list[Filter]:
         """The filters that an id has."""
         with self.lock:
-            number = int(self.ids.find([key])[0])
-            self._flush()
-            found: list[Filter] = []
-            for part in self._parts if number >= 0 else ():
-                positions = part.positions_of(number)
-                if len(positions):
-                    found += part.filters_at(positions, self.names)
-            return found
+            held, names = [(part.view(), positions) for part, positions in self._held(key)], self.names
+        # Without the lock: there may be thousands.
+        return [f for part, positions in held for f in part.filters_at(positions, names)]
 
     def keys(self) -> list[Id]:
         """All ids that have filters."""
