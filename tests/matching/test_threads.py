@@ -1,5 +1,7 @@
 """Changes and matches from several threads: every match sees one state, and nothing is lost."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -67,3 +69,67 @@ def test_what_was_removed_is_gone_from_memory_too() -> None:
     engine.compact()
     assert engine.match({"x": 1}) == ["last"]
     assert engine.stats().bytes < 20_000
+
+
+PROGRAM = """
+import threading, time
+from penstock import Matcher
+from penstock.matching import store
+
+for name, value in (("_BUFFER", 4), ("_DELTA", 60), ("_TINY", 10), ("_SMALL", 40)):
+    setattr(store, name, value)
+engine = Matcher([("first", "x = 0")])
+engine.match({"x": 1})
+"""
+
+
+def ends_with(program: str) -> str:
+    """What a program says in the end, which has to come."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + program], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_program_that_lives_on_in_another_thread_goes_on_merging() -> None:
+    said = ends_with("""
+def live_on():
+    threading.main_thread().join()
+    for i in range(0, 1_000, 50):
+        engine.add_many((j, f"x = {j}") for j in range(i, i + 50))
+    for _ in range(3_000):
+        if len(engine._store.snapshot().parts) <= 3:
+            break
+        time.sleep(0.01)
+    print(len(engine._store.snapshot().parts) <= 3, engine.match({"x": 7}))
+
+threading.Thread(target=live_on).start()
+""")
+    assert said == "True [7]\n"
+
+
+def test_a_program_ends_however_much_is_left_to_merge() -> None:
+    said = ends_with("""
+engine._store._to_merge = lambda kind: engine._store._parts[:1]
+engine._store.tidy()
+print(len(engine._store._mergers))
+""")
+    assert said == "2\n"
+
+
+def test_nothing_is_begun_when_a_program_has_ended() -> None:
+    said = ends_with("""
+import atexit
+
+def last():
+    engine.add_many((j, f"x = {j}") for j in range(500))
+    engine._store._delta = None
+    engine.add_many((j, f"x = {j}") for j in range(500))
+    print(len(engine._store._mergers), engine.match({"x": 7}))
+    engine.compact()
+    print(engine.stats().parts)
+
+atexit.register(last)
+""")
+    assert said == "0 [7]\n1\n"

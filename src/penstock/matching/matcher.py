@@ -50,7 +50,7 @@ class Matcher:
         from penstock.matching.store import Store
 
         self._store = Store()
-        self._wanted: WantedNames | None = None
+        self._wanted: tuple[dict[str, int], WantedNames] | None = None
         self.add_many(subscriptions)
 
     # Changes
@@ -144,9 +144,9 @@ class Matcher:
         Matching learns by itself from the events that it sees; this is for those who do not want to wait.
         """
         with self._store.lock:
-            self._store.snapshot()
-            for batch in self._batches(events, unsupported):
-                self._store.sample.see(batch)
+            snapshot = self._store.snapshot()
+            for batch in self._batches(events, unsupported, snapshot.names):
+                snapshot.sample.see(batch)
             self._store.compact(anew=True)
 
     # Matching
@@ -155,9 +155,9 @@ class Matcher:
         """The ids, sorted, of the predicates that match the event."""
         attributes = as_event(event, unsupported).attributes
         snapshot = self._store.snapshot()
-        builder = BatchBuilder(self._store.names)
+        builder = BatchBuilder(snapshot.names)
         builder.add(attributes)
-        self._store.sample.see_one(attributes)
+        snapshot.sample.see_one(attributes)
         self._store.tidy()
         return self._match(snapshot, builder.build())[0]
 
@@ -174,8 +174,8 @@ class Matcher:
         """
         snapshot = self._store.snapshot()
         found = []
-        for batch in self._batches(events, unsupported):
-            self._store.sample.see(batch)
+        for batch in self._batches(events, unsupported, snapshot.names):
+            snapshot.sample.see(batch)
             found.append(self._match(snapshot, batch))
         self._store.tidy()
         return found[0] if len(found) == 1 else _joined(found, snapshot)
@@ -191,11 +191,12 @@ class Matcher:
         if isinstance(lines, memoryview) and not lines.c_contiguous:
             lines = lines.tobytes()
         snapshot = self._store.snapshot()
-        wanted = self._wanted
-        if wanted is None or len(wanted.numbers) != len(self._store.names):
-            wanted = self._wanted = WantedNames(list(self._store.names))
+        names, wanted = self._wanted or (None, None)
+        if wanted is None or names is not snapshot.names or len(wanted.numbers) != len(snapshot.names):
+            wanted = WantedNames(list(snapshot.names))
+            self._wanted = snapshot.names, wanted
         batch = read_json_lines(lines, wanted, unsupported)
-        self._store.sample.see(batch)
+        snapshot.sample.see(batch)
         self._store.tidy()
         return self._match(snapshot, batch)
 
@@ -214,10 +215,11 @@ class Matcher:
     def match_encoded(self, batch: Batch) -> Matches:
         """What each event of a batch matches, which is encoded with the numbers of `names` as of now.
 
-        It may have one attribute that no filter names, under the number `len(names)`.
+        It may have one attribute that no filter names, under the number `len(names)`. `compact`, and what
+        calls it (`learn`, `save`), may number attributes anew: no other thread may do so meanwhile.
         """
         snapshot = self._store.snapshot()
-        self._store.sample.see(batch)
+        snapshot.sample.see(batch)
         self._store.tidy()
         return self._match(snapshot, batch)
 
@@ -225,20 +227,21 @@ class Matcher:
         self,
         events: "pa.RecordBatch | pa.Table | Iterable[Event | Mapping[str, object] | None]",
         unsupported: Unsupported,
+        names: dict[str, int],
     ) -> list[Batch]:
         is_arrow = hasattr(events, "__arrow_c_stream__") or hasattr(events, "__arrow_c_array__")
         if isinstance(events, Mapping | str | bytes) or not (is_arrow or _is_iterable(events)):
             raise EventError(f"a batch is a table or a list of events, not {type(events).__name__}")
         if not is_arrow:
-            return [batch_of_events(cast("Iterable[Any]", events), self._store.names, unsupported)]
+            return [batch_of_events(cast("Iterable[Any]", events), names, unsupported)]
         from penstock.matching.arrow_events import batch_of_arrow, record_batches
 
         tables = record_batches(events, _ROWS)
         made, row = [], 0
         for rows in tables:
-            made.append(batch_of_arrow(rows, self._store.names, unsupported, row))
+            made.append(batch_of_arrow(rows, names, unsupported, row))
             row += rows.num_rows
-        return made or [batch_of_events([], self._store.names)]
+        return made or [batch_of_events([], names)]
 
     def _match(self, snapshot: "Snapshot", batch: Batch) -> Matches:
         return Matches(*self._find(snapshot, batch), snapshot.ids, integers=snapshot.integers)
@@ -250,7 +253,7 @@ class Matcher:
         ids = snapshot.ids.count
         if not snapshot.parts:
             return np.zeros(len(batch.start) + 1, np.int64), np.zeros(0, np.int32)
-        names = self._store.names
+        names = snapshot.names
         if not snapshot.shared:
             # The last is the smallest: what it finds is handed on from table to table.
             more = None
@@ -275,9 +278,9 @@ class Matcher:
 
         attributes = as_event(event, unsupported).attributes
         snapshot = self._store.snapshot()
-        builder = BatchBuilder(self._store.names)
+        builder = BatchBuilder(snapshot.names)
         builder.add(attributes)
-        return explanations(snapshot, self._store.names, builder.build())
+        return explanations(snapshot, snapshot.names, builder.build())
 
     def stats(
         self,
@@ -294,13 +297,11 @@ class Matcher:
 
         snapshot = self._store.snapshot()
         batch = (
-            self._store.sample.batch(self._store.names)
+            snapshot.sample.batch(snapshot.names)
             if events is None
-            else joined(self._batches(events, unsupported))
+            else joined(self._batches(events, unsupported, snapshot.names))
         )
-        return stats_of(
-            snapshot, self._store.names, batch, self._store.home.nbytes, self._store.live_ids, top
-        )
+        return stats_of(snapshot, snapshot.names, batch, self._store.home.nbytes, self._store.live_ids, top)
 
     def filters(self, key: Id) -> list[Filter]:
         """The filters that an id has."""

@@ -100,6 +100,12 @@ class Part(Deaths):
             self._view.gone, self._view.dead, self._view._shared = self.gone, self.dead, self._shared
         return self._view
 
+    def with_table(self, table: Table) -> "Part":
+        """The same filters under other numbers; nothing that depends on those is shared."""
+        made = Part(table)
+        made.gone, made.dead = self.gone, self.dead
+        return made
+
     def columns(self, keep: NDArray[np.bool_], names: dict[str, int]) -> Columns:
         """The filters that are to be kept, as columns."""
         return columns_of(self.table, keep, names)

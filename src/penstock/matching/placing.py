@@ -13,24 +13,9 @@ from numpy.typing import NDArray
 from penstock.errors import LimitError
 from penstock.matching.columns import offsets_of
 from penstock.matching.kernels import build_places, build_planes
+from penstock.matching.kernels import places as layout
 from penstock.matching.kernels.build_places import ABSENT, ALWAYS, LISTED, NOWHERE, PATTERNED, PLANED
-from penstock.matching.kernels.places import (
-    DENSE,
-    DOWN,
-    FIRST,
-    HIGH,
-    KEYS,
-    KIND,
-    LEVEL,
-    LOW,
-    SIZE,
-    SKIP,
-    UP,
-    WIDTH,
-    Filters,
-    Lists,
-    Places,
-)
+from penstock.matching.kernels.places import DOWN, LEVEL, UP, Filters, Lists, Places
 from penstock.matching.kernels.words import TRUE_WORD, Draft
 
 _LOOK: Final = 6.0
@@ -410,13 +395,13 @@ def _lists(
     by_slot = np.searchsorted(slot, np.arange(slots + 1))
     sole_lists = np.bincount(slot[sole], minlength=slots) if len(slot) else np.zeros(slots, np.int64)
     record = np.empty((len(begins), 9), np.int32)
-    record[:, KIND] = kind
-    record[:, LOW], record[:, HIGH] = low, high
-    record[:, WIDTH] = width
-    record[:, SKIP] = skip[listed][begins]
-    record[:, FIRST], record[:, SIZE] = first + begins, sizes
-    record[:, DENSE] = np.where(dense, at_dense[:-1], -1)
-    record[:, KEYS] = at_keys[:-1]
+    record[:, layout.KIND] = kind
+    record[:, layout.LOW], record[:, layout.HIGH] = low, high
+    record[:, layout.WIDTH] = width
+    record[:, layout.SKIP] = skip[listed][begins]
+    record[:, layout.FIRST], record[:, layout.SIZE] = first + begins, sizes
+    record[:, layout.DENSE] = np.where(dense, at_dense[:-1], -1)
+    record[:, layout.KEYS] = at_keys[:-1]
     return Lists(
         slot_first=by_slot[:-1].astype(np.int32),
         slot_split=(by_slot[:-1] + sole_lists).astype(np.int32),

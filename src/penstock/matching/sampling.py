@@ -53,6 +53,30 @@ class Sample:
             batches.append(builder.build())
         return joined(batches) if batches else None
 
+    def renumbered(self, number_of: NDArray[np.int32]) -> "Sample":
+        """The same sample when attributes have other numbers; those that have none (-1) are left out."""
+        made = Sample()
+        made.events, made._next = self.events, self._next
+        made._singles.extend(list(self._singles))
+        made._batches.extend(_renumbered(batch, number_of) for batch in list(self._batches))
+        return made
+
+
+def _renumbered(batch: Batch, number_of: NDArray[np.int32]) -> Batch:
+    # A batch may have an attribute that no filter names, under the number after the last.
+    known = np.append(number_of, -1)[np.minimum(batch.value_attribute, len(number_of))]
+    kept = known[batch.entries] >= 0
+    before = np.append(0, np.cumsum(kept))
+    ends = before[batch.start + batch.count]
+    start = before[batch.start]
+    made = batch._replace(
+        start=start,
+        count=(ends - start).astype(np.int32),
+        entries=batch.entries[kept],
+        value_attribute=known.astype(np.int32),
+    )
+    return rows_of(made, np.arange(len(start)))
+
 
 def rows_of(batch: Batch, rows: NDArray[np.int64]) -> Batch:
     """Some events of a batch, with no more values and bytes than they need."""

@@ -16,22 +16,20 @@ from numpy.typing import NDArray
 from penstock.errors import LimitError, PenstockError, UnknownSubscriptionError
 from penstock.filters.filter import Filter
 from penstock.matching.batch import Batch
-from penstock.matching.columns import Columns, ColumnsBuilder, concatenate
+from penstock.matching.columns import Columns, ColumnsBuilder
 from penstock.matching.compile import TABLE_ATTRIBUTES_MAX, compile_table
 from penstock.matching.delta import Delta, forecast_of
+from penstock.matching.homes import BUFFERED, NOWHERE, SEVERAL, Homes
 from penstock.matching.ids import IdTable
 from penstock.matching.kernels.delta_nodes import Forecast
+from penstock.matching.merging import Merger, columns_of_parts, is_program_alive, removed_since
 from penstock.matching.parts import Part
+from penstock.matching.renumbering import renumbered_ids, renumbered_names
 from penstock.matching.sampling import Sample
 from penstock.matching.signatures import Wanted
 from penstock.matching.table import Table
 from penstock.matching.views import View
 from penstock.model.names import Id
-
-_NOWHERE: Final = -1
-_SEVERAL: Final = -2
-_BUFFERED: Final = -3
-"""Homes of an id that has no filter, more than one, or (this and below) one in the buffer."""
 
 _BUFFER: Final = 64
 """So many filters are worth the trouble of being put into the delta at once."""
@@ -71,6 +69,11 @@ class Snapshot(NamedTuple):
     ids: IdTable
     shared: bool
     """Whether an id may have filters in more than one part."""
+    names: dict[str, int]
+    """The attributes that filters name, and the numbers that the parts, and batches, have them under. More
+    may come at the end; when they are numbered anew, that is another dict."""
+    sample: Sample
+    """Where to show events that are encoded with these numbers."""
     integers: bool
     """Whether all ids that have filters are integers; where none has any, whether the last ones were."""
 
@@ -84,15 +87,12 @@ class Store:
         """The attributes that filters name, and their numbers."""
         self.ids = IdTable()
         self.sample = Sample()
-        self.live_ids = 0
-        """How many ids have filters."""
         self._live_texts = 0
-        """How many of them are text."""
+        """How many of the ids that have filters are text."""
         self._integers = False
         self.learnt = False
         """Whether the large table was compiled with a sample of events."""
-        self.home: NDArray[np.int32] = np.full(64, _NOWHERE, np.int32)
-        """For each id its only filter's position, in whichever part has it there, or a constant above."""
+        self._homes = Homes()
         self._buffer = ColumnsBuilder(self.names)
         self._parts: tuple[Part | Delta, ...] = ()
         self._delta: Delta | None = None
@@ -101,27 +101,44 @@ class Store:
         self._shared = False
         self._current: Snapshot | None = None
         """What readers see, if they need not wait for anything."""
-        self._mergers: dict[str, threading.Thread] = {}
+        self._mergers: dict[str, Merger] = {}
         self._failure: BaseException | None = None
+
+    @property
+    def home(self) -> NDArray[np.int32]:
+        """Where the only filter of each id stands."""
+        return self._homes.places
+
+    @property
+    def live_ids(self) -> int:
+        """How many ids have filters."""
+        return self._homes.live
 
     # Adding
 
     def add(self, given: ColumnsBuilder, keys: Sequence[Id]) -> None:
-        """Add filters, whose ids are places in `keys`; the builder has the store's names."""
+        """Add filters, whose ids are places in `keys`."""
         if len(given) < _BUFFER:
             with self.lock:
-                self._have_names(given.new_names())
+                self._have_names_of(given)
                 self._buffer_all(given, self.ids.intern(keys))
         else:
-            with self.lock:
-                self._have_names(given.new_names())
-            # Without the lock: readers should not have to wait for this.
-            columns = given.build()
-            with self.lock:
-                self._flush()
-                self._take_in(columns._replace(ids=self.ids.intern(keys)[columns.ids]), new=True)
-                self._publish()
+            self._add_many(given, keys)
         self.tidy()
+
+    def _add_many(self, given: ColumnsBuilder, keys: Sequence[Id]) -> None:
+        with self.lock:
+            self._have_names_of(given)
+        # Without the lock: readers should not have to wait for this.
+        columns = given.build()
+        with self.lock:
+            if given.names is not self.names:
+                # Attributes have been numbered anew meanwhile.
+                self._have_names_of(given)
+                columns = given.build()
+            self._flush()
+            self._take_in(columns._replace(ids=self.ids.intern(keys)[columns.ids]), new=True)
+            self._publish()
 
     def add_columns(self, columns: Columns, numbers: NDArray[np.int32]) -> None:
         """Add filters whose ids have these numbers, and whose attributes are numbered as the store's, new
@@ -134,6 +151,10 @@ class Store:
             self._publish()
         self.tidy()
 
+    def _have_names_of(self, given: ColumnsBuilder) -> None:
+        given.names = self.names
+        self._have_names(given.new_names())
+
     def _have_names(self, new: Sequence[str]) -> None:
         """Number new attributes; refuse more than one table, which all filters may end up in, can have."""
         count = len(self.names) + len(new)
@@ -145,18 +166,11 @@ class Store:
             self.names[name] = len(self.names)
 
     def _buffer_all(self, given: ColumnsBuilder, numbers: NDArray[np.int32]) -> None:
-        self._have_homes()
-        home = self.home
+        self._homes.have_room(self.ids.count)
         owners = numbers[given.ids].tolist()
-        fresh = []
-        for at, number in enumerate(owners, len(self._buffer.ids)):
-            if home[number] == _NOWHERE:
-                fresh.append(number)
-                home[number] = _BUFFERED - at
-            else:
-                home[number] = _SEVERAL
-                self._shared = True
-        self._count_ids(np.array(fresh, np.int64), 1)
+        others, fresh = self._homes.buffer(owners, len(self._buffer.ids))
+        self._shared |= others
+        self._count_texts(fresh, 1)
         self._buffer.extend(given, owners)
         # The first filters are compiled at once; later ones go into the delta.
         if len(self._buffer.ids) >= (_BUFFER if self._parts else _SEAL):
@@ -190,10 +204,8 @@ class Store:
         first = delta.insert(columns)
         if new:
             self._register(columns.ids)
-        single = self.home[columns.ids] != _SEVERAL
         positions = np.arange(first, first + columns.filters, dtype=np.int32)
-        self.home[columns.ids[single]] = positions[single]
-        if not single.all():
+        if not self._homes.settle(columns.ids, positions):
             delta.distinct = False
         if delta.size >= max(_DELTA, self._parts[0].live // _DELTA_SHARE):
             self._delta = None
@@ -210,49 +222,36 @@ class Store:
             self._forecast = max(1, self.sample.events), forecast_of(self.sample.batch(self.names))
         return self._forecast[1]
 
-    def _have_homes(self) -> None:
-        if self.ids.count > len(self.home):
-            grown = np.full(self.ids.count + self.ids.count // 4 + 64, _NOWHERE, np.int32)
-            grown[: len(self.home)] = self.home
-            self.home = grown
+    def _register(self, numbers: NDArray[np.int32]) -> None:
+        """Note that filters of ids come, which did not pass through the buffer."""
+        others, fresh = self._homes.register(numbers, self.ids.count)
+        self._shared |= others
+        self._count_texts(fresh, 1)
 
-    def _register(self, ids: NDArray[np.int32]) -> None:
-        """Note that filters come under ids, which did not pass through the buffer."""
-        self._have_homes()
-        if len(ids) * 16 < self.ids.count:
-            known, counts = np.unique(ids, return_counts=True)
-        else:
-            counts = np.bincount(ids)
-            known = np.flatnonzero(counts).astype(np.int32)
-            counts = counts[known]
-        fresh = self.home[known] == _NOWHERE
-        self._count_ids(known[fresh], 1)
-        self._shared |= not fresh.all()
-        # Until they are settled, "in the buffer" stands for the new home of an only filter.
-        self.home[known] = np.where(fresh & (counts == 1), _BUFFERED, _SEVERAL)
+    def _forget(self, numbers: NDArray[np.signedinteger]) -> None:
+        """Note that ids have no filters any more."""
+        self._homes.forget(numbers)
+        self._count_texts(numbers, -1)
 
-    def _count_ids(self, numbers: NDArray[np.signedinteger], sign: int) -> None:
-        """Note that ids have filters now (1), or have none any more (-1)."""
-        self.live_ids += sign * len(numbers)
+    def _count_texts(self, numbers: NDArray[np.signedinteger], sign: int) -> None:
+        """Note that ids have filters now (1), or have none any more (-1): how many of them are text."""
         self._live_texts += sign * int(np.count_nonzero(~self.ids.are_integers(numbers)))
 
     def _settle(self, part: Part, alive: NDArray[np.bool_]) -> None:
         """Give ids whose only filter is in the part their home there."""
         positions = np.flatnonzero(alive)
-        owners = part.ids[positions]
-        single = self.home[owners] != _SEVERAL
-        self.home[owners[single]] = positions[single]
+        self._homes.settle(part.ids[positions], positions)
 
     # Removing
 
     def remove(self, keys: Sequence[Id]) -> None:
         """Remove all that each of the ids has: all of them, or, when one is not known, none."""
         with self.lock:
-            self._have_homes()
+            self._homes.have_room(self.ids.count)
             numbers = self.ids.find(keys)
             homes = self.home[numbers]
-            homes[numbers < 0] = _NOWHERE
-            unknown = np.flatnonzero(homes == _NOWHERE)
+            homes[numbers < 0] = NOWHERE
+            unknown = np.flatnonzero(homes == NOWHERE)
             if len(unknown):
                 raise UnknownSubscriptionError(f"nothing is subscribed under {keys[int(unknown[0])]!r:.80}")
             different, first = np.unique(numbers, return_index=True)
@@ -266,12 +265,12 @@ class Store:
 
     def _remove_numbers(self, numbers: NDArray[np.int32], homes: NDArray[np.int32]) -> None:
         """Remove all that ids have; all of them have something."""
-        several = numbers[homes == _SEVERAL]
+        several = numbers[homes == SEVERAL]
         if len(several):
             # Their filters may be anywhere, also in the buffer.
             self._flush()
             homes = self.home[numbers]
-        self._buffer.removed.update((_BUFFERED - homes[homes <= _BUFFERED]).tolist())
+        self._buffer.removed.update((BUFFERED - homes[homes <= BUFFERED]).tolist())
         single = homes >= 0
         at, owners = homes[single], numbers[single]
         for part in self._parts:
@@ -282,8 +281,7 @@ class Store:
             positions = np.concatenate(found)
             if len(positions):
                 part.kill(positions)
-        self.home[numbers] = _NOWHERE
-        self._count_ids(numbers, -1)
+        self._forget(numbers)
 
     def remove_filters(self, key: Id, filters: Sequence[Filter]) -> None:
         """Remove one of each of the filters of an id, which all must be there."""
@@ -298,9 +296,7 @@ class Store:
                 if positions:
                     part.kill(np.array(positions, np.int64))
             if len(chosen) == sum(len(positions) for _, positions in held):
-                numbers = self.ids.find([key])
-                self.home[numbers] = _NOWHERE
-                self._count_ids(numbers, -1)
+                self._forget(self.ids.find([key]))
             self._drop_dead()
             self._publish()
         self.tidy()
@@ -332,15 +328,15 @@ class Store:
     def keys(self) -> list[Id]:
         """All ids that have filters."""
         with self.lock:
-            numbers = np.flatnonzero(self.home[: self.ids.count] != _NOWHERE)
+            numbers = np.flatnonzero(self.home[: self.ids.count] != NOWHERE)
             return [self.ids.get(number) for number in numbers.tolist()]
 
     def has(self, key: Id) -> bool:
         """Whether an id has filters."""
         with self.lock:
-            self._have_homes()
+            self._homes.have_room(self.ids.count)
             number = int(self.ids.find([key])[0])
-            return number >= 0 and bool(self.home[number] != _NOWHERE)
+            return number >= 0 and bool(self.home[number] != NOWHERE)
 
     def snapshot(self) -> Snapshot:
         """All filters as they are now."""
@@ -358,9 +354,10 @@ class Store:
     def _publish(self) -> Snapshot:
         """Let readers see what there is now; a change ends with this."""
         parts = tuple(part.view() for part in self._parts)
+        shared = self._shared and len(parts) > 1
         if self.live_ids:
             self._integers = not self._live_texts
-        made = Snapshot(parts, self.ids, self._shared and len(parts) > 1, self._integers)
+        made = Snapshot(parts, self.ids, shared, self.names, self.sample, self._integers)
         # What is in the buffer has to be made a part first.
         self._current = None if self._buffer.ids else made
         return made
@@ -378,11 +375,8 @@ class Store:
             if self._delta is not None and self._delta.is_idle(_IDLE, _TINY):
                 self._delta = None
             for kind in _KINDS:
-                if kind not in self._mergers and self._to_merge(kind):
-                    # Not a daemon: one that is stopped in a kernel takes the interpreter down with it.
-                    thread = threading.Thread(
-                        target=self._merge_on, args=(kind,), name=f"penstock-merge-{kind}"
-                    )
+                if kind not in self._mergers and self._to_merge(kind) and is_program_alive():
+                    thread = Merger(target=self._merge_on, args=(kind,), name=f"penstock-merge-{kind}")
                     try:
                         thread.start()
                     except RuntimeError:
@@ -414,17 +408,20 @@ class Store:
         return closed[: max(1, young)]
 
     def _merge_on(self, kind: str) -> None:
-        """Merge until nothing is left to do; a thread's whole life."""
+        """Merge until nothing is left to do, or the program ends; a thread's whole life."""
         try:
             while True:
                 with self.lock:
                     parts = self._to_merge(kind)
-                    if not parts or not threading.main_thread().is_alive():
+                    if not parts or not is_program_alive():
                         del self._mergers[kind]
                         return
                     alive, names = [part.alive() for part in parts], dict(self.names)
                     sample = self.sample.batch(self.names)
-                self._merge(parts, alive, names, sample)
+                columns = columns_of_parts(parts, alive, names)
+                # Compiling takes longest: not for a program that has ended.
+                if is_program_alive():
+                    self._merge(parts, alive, columns, sample)
         except BaseException as error:
             with self.lock:
                 self._failure = error
@@ -434,13 +431,10 @@ class Store:
         self,
         parts: tuple[Part | Delta, ...],
         alive: list[NDArray[np.bool_]],
-        names: dict[str, int],
+        columns: Columns,
         sample: Batch | None,
     ) -> None:
         """Compile what was alive of several parts into one table, and put it into their place."""
-        columns = concatenate(
-            [part.columns(kept, names) for part, kept in zip(parts, alive, strict=True)], list(names)
-        )
         merged: tuple[Part, ...] = ()
         if columns.filters:
             table, order = compile_table(columns, sample if columns.filters > _TINY else None)
@@ -450,14 +444,10 @@ class Store:
             if at is None or self._parts[at : at + len(parts)] != parts:
                 return  # another merge, or a removal, was quicker: try again
             for made in merged:
-                # Some may have been removed meanwhile.
-                still = np.concatenate([part.alive()[kept] for part, kept in zip(parts, alive, strict=True)])[
-                    order
-                ]
-                dead = np.flatnonzero(~still)
-                if len(dead):
-                    made.kill(dead)
-                self._settle(made, still)
+                removed = removed_since(parts, alive)[order]
+                if removed.any():
+                    made.kill(np.flatnonzero(removed))
+                self._settle(made, ~removed)
             self._parts = (*self._parts[:at], *merged, *self._parts[at + len(parts) :])
             if at == 0:
                 self.learnt = sample is not None
@@ -466,29 +456,26 @@ class Store:
                 self._forget_ids()
             self._publish()
 
+    def _tables(self) -> tuple[Part, ...] | None:
+        """The parts, if all are tables and nothing is in the buffer: then numbers can change."""
+        tables = tuple(part for part in self._parts if isinstance(part, Part))
+        return None if self._buffer.ids or len(tables) < len(self._parts) else tables
+
     def _forget_ids(self) -> None:
-        """Number the ids anew when most of them have gone, while there is one table and nothing else."""
-        if self.ids.count < 1_024 or self.live_ids * 2 > self.ids.count or self._buffer.ids:
+        """Number the ids anew when most of them have gone."""
+        tables = self._tables()
+        if tables is None or self.ids.count < 1_024 or self.live_ids * 2 > self.ids.count:
             return
-        tables = [part for part in self._parts if isinstance(part, Part)]
-        if len(tables) < len(self._parts):
+        self.ids, self._homes, self._parts = renumbered_ids(self.ids, self._homes, tables)
+
+    def _forget_names(self) -> None:
+        """Number the attributes anew when some are named by no filter."""
+        tables = self._tables()
+        if tables is None or len(tables) > 1 or len(self.names) == sum(len(t.table.names) for t in tables):
             return
-        live = np.flatnonzero(self.home != _NOWHERE)
-        ids = IdTable()
-        ids.intern([self.ids.get(number) for number in live.tolist()])
-        new_number = np.full(len(self.home), -1, np.int32)
-        new_number[live] = np.arange(len(live), dtype=np.int32)
-        parts = []
-        for part in tables:
-            renumbered = new_number[part.ids]
-            # The dead may belong to ids that are gone; no match asks for theirs.
-            renumbered[renumbered < 0] = 0
-            made = Part(part.table.with_ids(renumbered))
-            made.gone, made.dead = part.gone, part.dead
-            parts.append(made)
-        home = np.full(len(live) + 64, _NOWHERE, np.int32)
-        home[: len(live)] = self.home[live]
-        self.ids, self._parts, self.home = ids, tuple(parts), home
+        self.names, self.sample, self._parts = renumbered_names(self.names, self.sample, tables)
+        self._buffer = ColumnsBuilder(self.names)
+        self._forecast = None
 
     def compact(self, *, anew: bool = False) -> Table | None:
         """Make one table of everything, now, without what was removed; `anew`: even if it is one already."""
@@ -499,8 +486,10 @@ class Store:
             # What is being merged in the background finds its parts gone, and lets it be.
             if parts and (anew or len(parts) > 1 or parts[0].dead or not isinstance(parts[0], Part)):
                 alive = [part.alive() for part in parts]
-                self._merge(parts, alive, self.names, self.sample.batch(self.names))
+                columns = columns_of_parts(parts, alive, self.names)
+                self._merge(parts, alive, columns, self.sample.batch(self.names))
             self._forget_ids()
+            self._forget_names()
             self._publish()
             only = self._parts[0] if self._parts else None
             return only.table if isinstance(only, Part) else None
@@ -510,7 +499,6 @@ class Store:
         """The store of filters that were compiled before."""
         made = cls()
         made.ids = ids
-        made._have_homes()
         if table is not None:
             made.names.update({name: number for number, name in enumerate(table.names)})
             made._register(table.filters.ids)
