@@ -1,0 +1,12 @@
+"""Routing tables: which filters cover which, and which of them no other covers.
+
+shape              what a predicate surely demands of an event: a quick test before the covering test
+bag                many members, asked at once which may cover a shape, and which it may cover
+frontier           of many boxes those nearest to another
+table              what every covering table does, and what it counts
+poset              the Siena filters poset: all immediate covering relations
+forest             the poset-derived forest: one parent each
+interface_forest   the forest whose filters come from interfaces: balanced, non-redundant
+
+Nothing here knows of brokers, links or messages, nor of the engines that match events.
+"""
