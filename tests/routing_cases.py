@@ -1,14 +1,15 @@
 """Predicates that cover each other often, and what a covering table should say of them, by brute force."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from hypothesis import strategies as st
 
+from penstock.filters import relations
 from penstock.filters.constraint import Constraint
 from penstock.filters.expression import normalise
 from penstock.filters.filter import Filter
 from penstock.filters.predicate import Predicate
-from penstock.filters.relations import covers
 from strategies import mixed
 
 ENDS = st.integers(0, 7)
@@ -32,6 +33,12 @@ def box_pairs() -> st.SearchStrategy[Predicate]:
 RANGES = st.one_of(ranges("x"), ranges("xy"), ranges("xy"), ranges("y"))
 COMPLETE = st.one_of(RANGES, box_pairs(), mixed(complete=True).map(normalise))
 ANY = st.one_of(RANGES, mixed(complete=False).map(normalise))
+
+
+@lru_cache(maxsize=2**14)
+def covers(f: Predicate, g: Predicate) -> bool:
+    """As the algebra says, remembered: brute force asks the same again and again."""
+    return relations.covers(f, g)
 
 
 def strictly_covers(f: Predicate, g: Predicate) -> bool:

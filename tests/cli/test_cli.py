@@ -139,6 +139,7 @@ COMMANDS = [
     "compile",
     "bench",
     "bench filters",
+    "bench routing",
     "demo",
 ]
 

@@ -1,13 +1,14 @@
 """The filters poset equals brute force after any sequence of changes."""
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from penstock.errors import UnknownSubscriptionError
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
-from penstock.filters.relations import covers
+from penstock.routing import bag
 from penstock.routing.poset import FiltersPoset
 from penstock.routing.shape import loose_shape_of, shape_of
 from penstock.workloads import range_filters
@@ -21,12 +22,19 @@ class Changes(RuleBasedStateMachine):
 
     predicates = COMPLETE
     shape = staticmethod(shape_of)
+    small = 2
 
     def __init__(self) -> None:
         super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        # So that a few entries are compared as many are.
+        self.patch.setattr(bag, "SMALL", self.small)
         self.poset = Poset(shape=self.shape)
         self.held: dict[Predicate, int] = {}
         self.roots: set[Predicate] = set()
+
+    def teardown(self) -> None:
+        self.patch.undo()
 
     def follow(self, risen: tuple[Predicate, ...], fallen: tuple[Predicate, ...]) -> None:
         assert not set(risen) & set(fallen)
@@ -36,7 +44,7 @@ class Changes(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def add(self, data: st.DataObject) -> None:
-        for item in data.draw(st.lists(self.predicates, min_size=1, max_size=6)):
+        for item in data.draw(st.lists(self.predicates, min_size=1, max_size=4)):
             self.follow(*self.poset.add(item))
             self.held[item] = self.held.get(item, 0) + 1
 
@@ -80,16 +88,21 @@ class LooseChanges(Changes):
 
     predicates = RANGES
     shape = staticmethod(loose_shape_of)
+    small = bag.SMALL
+
+
+FEWER = settings(max_examples=max(50, settings().max_examples // 5), stateful_step_count=15)
+"""Brute force takes the cube of the number of items."""
 
 
 @pytest.mark.property
 @pytest.mark.parametrize("machine", [Changes, RangeChanges, LooseChanges])
 def test_any_changes_leave_the_poset_equal_to_brute_force(machine: type[Changes]) -> None:
-    run_state_machine_as_test(machine)
+    run_state_machine_as_test(machine, settings=FEWER)
 
 
 class PatternChanges(Changes):
-    """Where covering is only sound, links may be missing, but none is false and no root is lost."""
+    """Where covering is only sound, links may be missing, but no root is lost."""
 
     predicates = ANY
 
@@ -97,7 +110,6 @@ class PatternChanges(Changes):
     def links_are_right(self) -> None:
         entries = list(self.poset.entries())
         for entry in entries:
-            assert all(covers(p.item, entry.item) or chained(p, entry) for p in entry.predecessors)
             assert all(entry in p.successors for p in entry.predecessors)
             assert all(entry in s.predecessors for s in entry.successors)
         assert {e.item for e in entries if not e.predecessors} == self.roots
@@ -105,14 +117,9 @@ class PatternChanges(Changes):
         assert self.poset.depth() <= len(entries)
 
 
-def chained(_above: object, _below: object) -> bool:
-    """Whether a link stands for a chain of covers, one of which was deleted since; then it holds anyway."""
-    return True
-
-
 @pytest.mark.property
 def test_with_patterns_no_root_is_lost() -> None:
-    run_state_machine_as_test(PatternChanges)
+    run_state_machine_as_test(PatternChanges, settings=FEWER)
 
 
 @pytest.mark.parametrize("distribution", range_filters.DISTRIBUTIONS)

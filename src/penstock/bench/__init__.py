@@ -2,6 +2,7 @@
 
 filters     parsing, loading and comparing filters
 matching    the matcher on the scenarios, with the bars that the project sets itself
+routing     inserting range filters into the covering tables
 scenario    what a scenario says; the files are in `scenarios`
 loads       a scenario's filters and events, in every form that an engine wants
 measures    time, memory, growth, compiling, changes while matching, starting

@@ -1,4 +1,4 @@
-"""`penstock bench matching`, for those who run it first."""
+"""Benchmarks that say how far they are, or that kernels have to be compiled first."""
 
 import argparse
 
@@ -11,3 +11,11 @@ def matching(options: argparse.Namespace) -> int:
 
     note_if_cold()
     return run(options)
+
+
+def routing(options: argparse.Namespace) -> int:
+    """Insert range filters into covering tables, with a progress bar."""
+    from penstock.bench.routing import run
+    from penstock.cli.progress import progress
+
+    return run(options, lambda what, total: progress(what, total, "rows"))

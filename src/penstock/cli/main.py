@@ -296,7 +296,8 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
         commands,
         "bench",
         "print benchmarks",
-        "  penstock bench filters\n  penstock bench filters --json\n  penstock bench matching --scale 0.01\n",
+        "  penstock bench filters\n  penstock bench filters --json\n  penstock bench matching --scale 0.01\n"
+        "  penstock bench routing --count 10000\n",
     )
     kinds = bench.add_subparsers(metavar="WHAT", required=True)
     summary = "measure parsing, loading and comparing filters"
@@ -307,6 +308,14 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
     filters.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the generated filters (1)")
     filters.add_argument("--json", action="store_true", help="print the results as JSON")
     filters.set_defaults(run=_command("bench.filters", "run"))
+    summary = "measure the covering tables of a router: poset-derived forest and filters poset"
+    routing = _add(kinds, "routing", summary, "  penstock bench routing --count 10000\n")
+    routing.add_argument(
+        "--count", type=_positive, default=100_000, metavar="N", help="range filters to insert (100000)"
+    )
+    routing.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the generated filters (1)")
+    routing.add_argument("--json", action="store_true", help="print the results as JSON")
+    routing.set_defaults(run=_command("cli.bench", "routing"))
     summary = "measure the matcher, and other engines beside it, on a set of scenarios"
     matching = _add(
         kinds,

@@ -5,6 +5,7 @@ bag                many members, asked at once which may cover a shape, and whic
 frontier           of many boxes those nearest to another
 table              what every covering table does, and what it counts
 poset              the Siena filters poset: all immediate covering relations
+siena              what a router forwards when it is subscribed to: Siena's semantics
 forest             the poset-derived forest: one parent each
 interface_forest   the forest whose filters come from interfaces: balanced, non-redundant
 

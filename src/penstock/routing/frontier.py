@@ -64,9 +64,7 @@ def _nearness(ends: NDArray[np.float64]) -> NDArray[np.float64]:
     """A number that is greater for a box than for most that cover it. It only decides how fast it goes."""
     with np.errstate(all="ignore"):
         score: NDArray[np.float64] = ends.sum(axis=0)
-    if np.isfinite(score).all():
-        return score
-    # Infinite ends drown the others: take ranks.
-    ranks = np.argsort(np.argsort(ends, axis=1), axis=1)
-    score = np.add.reduce(ranks, axis=0, dtype=np.float64)
+    if not np.isfinite(score).all():
+        # Infinite ends drown the others: take ranks.
+        score = np.argsort(np.argsort(ends, axis=1), axis=1).sum(axis=0).astype(np.float64)
     return score

@@ -95,9 +95,7 @@ class InterfaceForest(Forest[T], Generic[T, I]):
         stack = [start]
         while stack:
             node = stack.pop()
-            if interface in node.interfaces and (
-                start is probe or node is probe or self.covering.holds(probe, node)
-            ):
+            if interface in node.interfaces and (sure or node is probe or self.covering.holds(probe, node)):
                 yield node
             if node.children is not None:
                 stack += [child for child in node.children if interface in child.within]

@@ -1,9 +1,10 @@
 """Events and filters to try things on: real samples and seeded generators.
 
-flights      a year of flights out of New York, and a hundred subscriptions to them
-filters      random filters of a realistic shape, from a seed
-forwarding   the forwarding paper's messages and filters
-rules        equality, in-lists and not-in on short codes
-ranges       closed intervals on integers
-tables       filters as Arrow tables of constraints
+flights         a year of flights out of New York, and a hundred subscriptions to them
+filters         random filters of a realistic shape, from a seed
+forwarding      the forwarding paper's messages and filters
+rules           equality, in-lists and not-in on short codes
+ranges          closed intervals on integers
+range_filters   the offloading paper's range filters: Gaussian, Zipf, uniform
+tables          filters as Arrow tables of constraints
 """
