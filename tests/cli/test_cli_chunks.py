@@ -126,7 +126,7 @@ def test_answers_are_those_of_the_reference_matcher_in_order(
     kind: str, jobs: str, more: tuple[str, ...], tmp_path: Path
 ) -> None:
     for seed in range(5):
-        rng = random.Random(seed)  # noqa: S311
+        rng = random.Random(seed)
         rules, events = random_rules(rng, 40), random_events(rng, 400)
         write_rules(tmp_path / "s.jsonl", rules)
         write_events(tmp_path / f"e.{kind}", events)

@@ -139,7 +139,7 @@ def test_like_finds_long_stretches_in_long_texts(stretch: str) -> None:
     """Stretches longer than a machine word, in texts long enough for shift-and."""
     pattern = patterns.from_like(f"%{stretch}%x%")
     symbols = np.array(symbols_of(pattern), np.int32)
-    chance = random.Random(5)  # noqa: S311 - a workload
+    chance = random.Random(5)
     for _ in range(40):
         text = "".join(chance.choice("aaaab") for _ in range(1_500)) + chance.choice(["x", "", "é"])
         found = like_text(symbols, np.frombuffer(text.encode(), np.uint8).copy())
@@ -202,7 +202,7 @@ def test_an_attribute_in_every_filter(ordinary: float) -> None:
 
 def test_an_attribute_in_every_filter_and_nothing_else(ordinary: float) -> None:
     """All filters on one attribute: intervals of all widths. Few more are tested than match."""
-    chance = random.Random(3)  # noqa: S311 - a workload
+    chance = random.Random(3)
     filters = []
     for i in range(5_000):
         low = chance.randrange(100_000)

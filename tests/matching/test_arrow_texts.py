@@ -81,7 +81,7 @@ def test_rows_have_their_texts(x: Texts, y: Texts, x_kind: str, y_kind: str, dat
 @pytest.mark.parametrize("kind", ["string", "large", "view"])
 @pytest.mark.parametrize("length", [3, 7, 8, 9, 40])
 def test_a_text_that_comes_again_is_one_value(kind: str, length: int) -> None:
-    chance = random.Random(length)  # noqa: S311 - a workload
+    chance = random.Random(length)
     known = [f"{i:03}".rjust(length, "x") for i in range(200)]
     texts: Texts = [chance.choice(known) for _ in range(5_000)]
     batch = encoded({"x": KINDS[kind](texts), "y": KINDS[kind](texts[::-1])})
@@ -185,7 +185,7 @@ def test_texts_are_utf8_each_for_itself(data: bytes) -> None:
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_matches_are_those_of_the_rows_one_by_one(kind: str) -> None:
-    chance = random.Random(7)  # noqa: S311 - a workload
+    chance = random.Random(7)
     known: Texts = ["", None, *(f"code {i}" for i in range(40)), *(f"{i}" for i in range(40))]
     columns = {name: [chance.choice(known) for _ in range(3_000)] for name in ("x", "y")}
     numbers = [chance.choice([None, 1, 2]) for _ in range(3_000)]

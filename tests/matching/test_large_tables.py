@@ -67,7 +67,7 @@ def some_event(chance: random.Random, names: str) -> dict[str, object]:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("filters", "ids"), [(400, 400), (3_000, 3_000), (3_000, 40)])
 def test_random_tables(seed: int, filters: int, ids: int, tmp_path: Path) -> None:
-    chance = random.Random(1000 * seed + filters + ids)  # noqa: S311 - a workload
+    chance = random.Random(1000 * seed + filters + ids)
     names = "abxyz"[: chance.randrange(2, 6)]
     held: list[tuple[Id, Predicate]] = []
     for i in range(filters):

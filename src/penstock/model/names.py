@@ -1,9 +1,17 @@
-"""What may name an attribute, and what may identify a subscription or a subscriber."""
+"""What may name an attribute, and what may identify a subscription, a subscriber or an advertisement."""
 
+from collections.abc import Hashable
 from numbers import Integral
+from typing import TypeAlias
 
 from penstock.errors import EventError, LimitError, PenstockError
 from penstock.model.limits import ID_LENGTH_MAX, INTEGER_MAX, INTEGER_MIN, NAME_LENGTH_MAX
+
+Tree: TypeAlias = str
+"""A tree identifier (TID; seed paper 004, section 3.2): an advertisement, and the tree that it spans."""
+
+Key: TypeAlias = Hashable
+"""What a subscription is called on one link: by an id, or where the scheme has none, by its filter."""
 
 Id = str | int
 """Ids are the user's own: text, or 64-bit integers where a table has such keys."""

@@ -15,7 +15,7 @@ Condition = tuple[str, str, object]
 
 def conditions(seed: int) -> Iterator[list[Condition]]:
     """Yield without end lists of (attribute, operator, value), for all operators that take one value."""
-    random = Random(seed)  # noqa: S311 - a workload, not a secret
+    random = Random(seed)
     names = [*_STRINGS, *_NUMBERS]
     while True:
         made: list[Condition] = []

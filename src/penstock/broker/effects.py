@@ -1,0 +1,31 @@
+"""What a broker asks its runtime to do."""
+
+from typing import NamedTuple, TypeAlias
+
+from penstock.model.names import Key
+from penstock.wire.messages import Message, Publish
+
+
+class Send(NamedTuple):
+    """Send a message to a neighbour."""
+
+    link: str
+    message: Message
+
+
+class Deliver(NamedTuple):
+    """Give an event to a client, once, whichever of its subscriptions it matches."""
+
+    link: str
+    publish: Publish
+    subscriptions: tuple[Key, ...]
+
+
+class Refuse(NamedTuple):
+    """Tell a client that what it asked for cannot be done, and why."""
+
+    link: str
+    reason: str
+
+
+Effect: TypeAlias = Send | Deliver | Refuse

@@ -1,0 +1,111 @@
+"""What a broker has been asked for (the papers' PRT): by whom, by which key, with which filter and trees."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from penstock.broker.needs import Matching
+from penstock.filters.predicate import Predicate
+from penstock.model.events import Event
+from penstock.model.names import Key, Tree
+from penstock.routing.schemes.scheme import Source
+
+
+class Entry(NamedTuple):
+    """A subscription as one link knows it."""
+
+    filter: Predicate
+    trees: frozenset[Tree]
+
+
+class Table:
+    """Subscriptions by link and key, by filter, and by tree."""
+
+    def __init__(self, matching: Matching) -> None:
+        self._matching = matching
+        self._links: dict[str, dict[Key, Entry]] = {}
+        self._filters: dict[Predicate, dict[Source, frozenset[Tree]]] = {}
+        self._bound: dict[Tree, dict[Source, None]] = {}
+        self.matched = 0
+        """How many events have been matched against filters."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._links.values()))
+
+    def entries(self) -> Iterator[tuple[Source, Entry]]:
+        """All subscriptions."""
+        return (
+            (Source(link, key), entry) for link, known in self._links.items() for key, entry in known.items()
+        )
+
+    def keys(self, link: str) -> list[Key]:
+        """The keys that a link uses."""
+        return list(self._links.get(link, ()))
+
+    def get(self, source: Source) -> Entry | None:
+        """What is asked for there."""
+        return self._links.get(source.link, {}).get(source.key)
+
+    def bound(self, tree: Tree) -> list[Source]:
+        """Who has asked for events of this tree."""
+        return list(self._bound.get(tree, ()))
+
+    def put(self, source: Source, entry: Entry) -> None:
+        """Take a subscription, in place of what was known from this source."""
+        known = self.get(source)
+        if known is not None:
+            if known.filter != entry.filter:
+                self.drop(source)
+            else:
+                self._unbind(source, known.trees - entry.trees)
+        self._links.setdefault(source.link, {})[source.key] = entry
+        sources = self._filters.get(entry.filter)
+        if sources is None:
+            self._matching.add(entry.filter)
+            sources = self._filters[entry.filter] = {}
+        sources[source] = entry.trees
+        for tree in entry.trees:
+            self._bound.setdefault(tree, {})[source] = None
+
+    def drop(self, source: Source) -> Entry:
+        """Forget a subscription."""
+        known = self._links[source.link]
+        entry = known.pop(source.key)
+        if not known:
+            del self._links[source.link]
+        sources = self._filters[entry.filter]
+        del sources[source]
+        if not sources:
+            del self._filters[entry.filter]
+            self._matching.remove(entry.filter)
+        self._unbind(source, entry.trees)
+        return entry
+
+    def _unbind(self, source: Source, trees: Iterable[Tree]) -> None:
+        for tree in trees:
+            bound = self._bound[tree]
+            del bound[source]
+            if not bound:
+                del self._bound[tree]
+
+    def clear(self) -> None:
+        """Forget everything, and have the matcher forget it."""
+        for source, _entry in list(self.entries()):
+            self.drop(source)
+
+    def matching(self, event: Event) -> list[Predicate]:
+        """The filters that an event matches."""
+        self.matched += 1
+        known = self._filters
+        return [predicate for predicate in self._matching.match(event) if predicate in known]
+
+    def wanting(self, filters: Iterable[Predicate], tree: Tree) -> dict[str, list[tuple[Key, Predicate]]]:
+        """The links that want an event of this tree that matches these filters, with the keys and filters."""
+        wanted: dict[str, list[tuple[Key, Predicate]]] = {}
+        known = self._filters
+        for predicate in filters:
+            sources = known.get(predicate)
+            if sources is not None:
+                for (link, key), trees in sources.items():
+                    if tree in trees:
+                        wanted.setdefault(link, []).append((key, predicate))
+        return wanted

@@ -1,0 +1,10 @@
+"""What must be true of every run; a file each.
+
+checker     the interface
+delivered   who wanted an event that was published at rest got it, and nobody else
+once        nobody got an event twice
+order       events of one publisher came in order
+loops       no event went over a link twice
+trees       at rest, the ways to each publisher lead there
+tables      at rest, tables hold what live subscriptions need, and nothing else
+"""

@@ -1,0 +1,44 @@
+"""What happened in a simulation, in numbers."""
+
+from collections import Counter
+
+from penstock.wire.messages import Control, Message
+
+SUBSCRIBING = ("Subscribe", "Unsubscribe")
+ADVERTISING = ("Advertise", "Unadvertise", "Unreachable", "Lost")
+KEEPING = ("Sync", "Resync", "Alive")
+
+
+class Counts:
+    """Counters of one run."""
+
+    def __init__(self) -> None:
+        self.carried: Counter[str] = Counter()
+        """Messages between brokers, by kind; the parts of a packed one each by itself."""
+        self.frames = 0
+        """Messages between brokers, a packed one as one."""
+        self.handled = 0
+        """Messages that brokers took, those of clients among them."""
+        self.published = 0
+        self.refused = 0
+        self.delivered = 0
+        self.lost = 0
+        """Messages that links lost, or that found nobody."""
+        self.hops = 0
+        self.delays: list[float] = []
+        self.queue_longest: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+
+    def carry(self, message: Message) -> None:
+        """Note a message from a broker to another."""
+        self.frames += 1
+        if type(message) is Control:
+            for body in message.bodies:
+                self.carried[type(body).__name__] += 1
+        else:
+            self.carried[type(message).__name__] += 1
+
+    @property
+    def control(self) -> int:
+        """Messages about subscriptions and advertisements."""
+        return sum(self.carried[kind] for kind in SUBSCRIBING + ADVERTISING)

@@ -1,0 +1,88 @@
+"""Playing the plans of many seeds, each under a scheme and now and then under all of them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from penstock.routing.schemes.catalog import SCHEMES
+from penstock.sim.plan import Plan, draw
+from penstock.sim.play import Outcome, play
+from penstock.sim.shrink import shrink
+
+ALL_SCHEMES_EVERY: Final = 10
+"""The plans of so many seeds, one is played under every scheme, and must come to the same deliveries."""
+
+Play = Callable[[Plan], Outcome]
+
+
+class Verdict(msgspec.Struct):
+    """What came of a seed, or of many."""
+
+    seeds: int = 0
+    runs: int = 0
+    published: int = 0
+    checked: int = 0
+    deliveries: int = 0
+    faults: int = 0
+    handled: int = 0
+    wrong: list[str] = []
+    failed: list[int] = []
+
+    def add(self, other: "Verdict") -> None:
+        """Count another in."""
+        for name in ("seeds", "runs", "published", "checked", "deliveries", "faults", "handled"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.wrong = self.wrong + other.wrong
+        self.failed = self.failed + other.failed
+
+
+def check_seed(seed: int, play: Play = play) -> Verdict:
+    """Play the plan of a seed."""
+    return check_plan(draw(seed), play, every_scheme=seed % ALL_SCHEMES_EVERY == 0)
+
+
+def check_plan(plan: Plan, play: Play = play, *, every_scheme: bool = False) -> Verdict:
+    """Play a plan, under every scheme if that is asked for."""
+    verdict = Verdict(seeds=1)
+    first: list[tuple[str, ...]] | None = None
+    for scheme in SCHEMES if every_scheme else [plan.scheme]:
+        outcome = play(msgspec.structs.replace(plan, scheme=scheme))
+        verdict.runs += 1
+        verdict.published += outcome.published
+        verdict.checked += outcome.checked
+        verdict.deliveries += sum(map(len, outcome.results))
+        verdict.faults += outcome.faults
+        verdict.handled += outcome.handled
+        verdict.wrong += [f"{scheme}: {text}" for text in outcome.wrong]
+        if first is None:
+            first = outcome.results
+        elif outcome.results != first and not verdict.wrong:
+            verdict.wrong.append(f"{scheme}: not the same deliveries as under the other schemes")
+    if verdict.wrong:
+        verdict.failed = [plan.seed]
+    return verdict
+
+
+def check_seeds(seeds: Iterable[int]) -> Iterator[Verdict]:
+    """Play the plans of seeds, one after the other."""
+    return map(check_seed, seeds)
+
+
+def shrink_failure(plan: Plan, play: Play = play) -> Plan:
+    """A shorter plan that is wrong in the same way: the same checker finds it, under the same scheme."""
+    kinds = {_kind(text) for text in check_plan(plan, play).wrong}
+
+    def fails(candidate: Plan) -> bool:
+        try:
+            wrong = check_plan(candidate, play).wrong
+        except (KeyError, IndexError):
+            # What was left out was needed to make sense of the rest.
+            return False
+        return any(_kind(text) in kinds for text in wrong)
+
+    return shrink(plan, fails) if kinds else plan
+
+
+def _kind(text: str) -> str:
+    return ":".join(text.split(":")[:2])

@@ -1,0 +1,86 @@
+"""One matcher for all brokers of a simulation.
+
+An event is matched against the filters of all brokers at once, the first time that any broker asks; the
+others then only look up which of the matching filters are theirs. So a simulation pays for matching once per
+event, whatever the number of hops, and brokers are compared by what they count, not by the clock.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.filters.predicate import Predicate
+from penstock.model.events import Event
+
+if TYPE_CHECKING:
+    from penstock.matching.matcher import Matcher
+
+_FEW: Final = 200
+"""So many filters are tried one by one; for more, the matching engine is worth its start."""
+
+_REMEMBERED: Final = 1024
+"""Events whose answers are remembered: those that may still be under way."""
+
+
+class SharedMatching:
+    """Knows the filters of all brokers, each as long as somebody has it."""
+
+    def __init__(self) -> None:
+        self._users: dict[Predicate, int] = {}
+        self._numbers: dict[Predicate, int] = {}
+        self._predicates: dict[int, Predicate] = {}
+        self._added: list[Predicate] = []
+        self._engine: Matcher | None = None
+        self._answers: dict[int, tuple[Event, dict[Predicate, None], int]] = {}
+
+    def add(self, predicate: Predicate) -> None:
+        """Know a filter, once more."""
+        users = self._users.get(predicate, 0)
+        self._users[predicate] = users + 1
+        if users:
+            return
+        number = len(self._added)
+        self._added.append(predicate)
+        self._numbers[predicate] = number
+        self._predicates[number] = predicate
+        if self._engine is not None:
+            self._engine.add(number, predicate)
+        elif len(self._users) > _FEW:
+            self._start_engine()
+
+    def remove(self, predicate: Predicate) -> None:
+        """Forget a filter, once."""
+        users = self._users[predicate] - 1
+        if users:
+            self._users[predicate] = users
+            return
+        del self._users[predicate]
+        number = self._numbers.pop(predicate)
+        del self._predicates[number]
+        if self._engine is not None:
+            self._engine.remove(number)
+
+    def match(self, event: Event) -> dict[Predicate, None]:
+        """The filters that match, those of all brokers, and perhaps some that nobody has any more."""
+        known = self._answers.get(id(event))
+        if known is not None and known[2] == len(self._added):
+            return known[1]
+        if known is None:
+            answer = self._find(event)
+            while len(self._answers) >= _REMEMBERED:
+                del self._answers[next(iter(self._answers))]
+        else:
+            answer = known[1]
+            answer |= {p: None for p in self._added[known[2] :] if p in self._users and p.matches(event)}
+        # Kept with the event, so that its number is not another's.
+        self._answers[id(event)] = event, answer, len(self._added)
+        return answer
+
+    def _find(self, event: Event) -> dict[Predicate, None]:
+        if self._engine is None:
+            return {predicate: None for predicate in self._users if predicate.matches(event)}
+        # In order, so that a run does not depend on how the engine finds them.
+        return {self._predicates[int(number)]: None for number in sorted(self._engine.match(event))}
+
+    def _start_engine(self) -> None:
+        from penstock.matching.matcher import Matcher
+
+        self._engine = Matcher(self._predicates.items())

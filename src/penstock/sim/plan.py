@@ -1,0 +1,181 @@
+"""Plans: what is to happen in a simulation, as a list of steps that can be written down, replayed and cut
+short.
+
+A plan that is drawn from a seed goes through phases: things change and fail, with events in between; then
+the network comes to rest; then events are published of which it is known exactly who must get them.
+"""
+
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from penstock.routing.schemes.catalog import SCHEMES
+from penstock.workloads import topologies
+
+LEASE: Final = 2.0
+
+
+class Step(msgspec.Struct, array_like=True, frozen=True):
+    """One thing that happens: a verb, and what it is about."""
+
+    verb: str
+    arguments: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([self.verb, *map(str, self.arguments)])
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A network, and what happens in it."""
+
+    seed: int
+    scheme: str
+    advertisements: bool
+    brokers: int
+    edges: tuple[tuple[int, int], ...]
+    homes: tuple[int, ...]
+    """The broker of each client."""
+    steps: tuple[Step, ...]
+    latencies: tuple[float, ...] = ()
+    """Of the links; 10 ms where not given."""
+
+
+def draw(seed: int) -> Plan:
+    """The plan of a seed."""
+    random = Random(f"plan {seed}")
+    brokers = random.randint(1, 9)
+    edges = topologies.topology(
+        random.choice(topologies.KINDS),
+        brokers,
+        seed,
+        degree=random.uniform(2, 4),
+        cluster=random.randint(2, 4),
+    )
+    homes = tuple(random.randrange(brokers) for _ in range(random.randint(1, 8)))
+    artist = _Artist(random, brokers, edges, len(homes))
+    return Plan(
+        seed=seed,
+        scheme=random.choice(list(SCHEMES)),
+        advertisements=random.random() < 0.6,
+        brokers=brokers,
+        edges=tuple(edges),
+        homes=homes,
+        steps=tuple(artist.steps()),
+        latencies=tuple(round(random.uniform(0.001, 0.05), 4) for _ in edges),
+    )
+
+
+class _Artist:
+    """Draws steps that make sense one after the other."""
+
+    def __init__(self, random: Random, brokers: int, edges: list[topologies.Edge], clients: int) -> None:
+        self._random = random
+        self._brokers = brokers
+        self._edges = edges
+        self._clients = clients
+        self._faulty = random.random() < 0.7
+        self._crashed: set[int] = set()
+        self._cut: set[topologies.Edge] = set()
+
+    def steps(self) -> list[Step]:
+        """All steps of a plan."""
+        random = self._random
+        steps: list[Step] = []
+        for client in range(self._clients):
+            if random.random() < 0.7:
+                steps.append(Step("advertise", (client, "a", self._filter(wide=True))))
+            if random.random() < 0.7:
+                steps.append(Step("subscribe", (client, "s0", self._filter())))
+        for _phase in range(random.randint(1, 3)):
+            for _ in range(random.randint(0, 14)):
+                steps.append(self._change())
+                if random.random() < 0.5:
+                    steps.append(
+                        Step("pass", (round(random.choice([0.001, 0.02, 0.3, 3.0]) * random.random(), 4),))
+                    )
+            if random.random() < 0.7:
+                steps += self._mend()
+            steps.append(Step("settle"))
+            steps += [self._publish() for _ in range(random.randint(1, 8))]
+            steps.append(Step("settle"))
+        return steps
+
+    def _change(self) -> Step:
+        random = self._random
+        client = random.randrange(self._clients)
+        choice = random.random()
+        if self._faulty and choice < 0.35:
+            return self._fault()
+        if choice < 0.55:
+            return Step("subscribe", (client, f"s{random.randrange(4)}", self._filter()))
+        if choice < 0.7:
+            return Step("unsubscribe", (client, f"s{random.randrange(4)}"))
+        if choice < 0.78:
+            return Step("advertise", (client, random.choice("ab"), self._filter(wide=True)))
+        if choice < 0.82:
+            return Step("unadvertise", (client, random.choice("ab")))
+        return self._publish()
+
+    def _fault(self) -> Step:
+        random = self._random
+        verb = random.choice(["crash", "restart", "cut", "heal", "degrade", "partition", "flap"])
+        if verb == "crash":
+            broker = random.randrange(self._brokers)
+            self._crashed.add(broker)
+            return Step("crash", (broker,))
+        if verb == "restart" and self._crashed:
+            broker = random.choice(sorted(self._crashed))
+            self._crashed.discard(broker)
+            return Step("restart", (broker, random.random() < 0.5))
+        if verb == "partition":
+            side = [b for b in range(self._brokers) if random.random() < 0.5]
+            self._cut.update(edge for edge in self._edges if (edge[0] in side) != (edge[1] in side))
+            return Step("partition", (side,))
+        if not self._edges:
+            return self._publish()
+        a, b = random.choice(self._edges)
+        if verb == "heal" and self._cut:
+            a, b = random.choice(sorted(self._cut))
+            self._cut.discard((a, b))
+            return Step("heal", (a, b))
+        if verb == "degrade":
+            kind = random.choice(["loss", "duplicate", "reorder", "delay"])
+            return Step("degrade", (a, b, kind, round(random.uniform(0.05, 0.6), 2)))
+        if verb == "flap":
+            return Step("flap", (a, b))
+        self._cut.add((a, b))
+        return Step("cut", (a, b))
+
+    def _mend(self) -> list[Step]:
+        """Put everything right again."""
+        random = self._random
+        steps = [Step("restart", (broker, random.random() < 0.5)) for broker in sorted(self._crashed)]
+        steps += [Step("heal", edge) for edge in sorted(self._cut)]
+        self._crashed, self._cut = set(), set()
+        return [*steps, Step("restore")]
+
+    def _publish(self) -> Step:
+        random = self._random
+        event: dict[str, Any] = {"x": random.randrange(20)}
+        if random.random() < 0.7:
+            event["y"] = random.randrange(6)
+        if random.random() < 0.3:
+            event["s"] = random.choice(["a", "ab", "b"])
+        return Step("publish", (random.randrange(self._clients), event))
+
+    def _filter(self, *, wide: bool = False) -> str:
+        random = self._random
+        parts = []
+        if random.random() < (0.5 if wide else 0.9):
+            low = random.randrange(20)
+            parts.append(f"x between {low} and {low + random.choice([0, 2, 5, 10, 20])}")
+        if random.random() < 0.3:
+            low = random.randrange(6)
+            parts.append(f"y between {low} and {low + random.randrange(4)}")
+        if random.random() < 0.1:
+            parts.append(random.choice(["s = 'a'", "s like 'a%'", "s is null", "s in ('a', 'b')"]))
+        text = " and ".join(parts) or random.choice(["x is not null", "y >= 0 or x >= 0", "x >= 0"])
+        if random.random() < 0.1:
+            text = f"({text}) or y = {random.randrange(6)}"
+        return text

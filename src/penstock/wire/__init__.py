@@ -1,0 +1,4 @@
+"""What brokers say to each other.
+
+messages   the messages, as typed structs
+"""

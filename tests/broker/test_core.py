@@ -1,0 +1,233 @@
+"""The broker core, message by message, and small networks of it."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from penstock.broker.core import Broker
+from penstock.broker.effects import Deliver, Refuse, Send
+from penstock.broker.needs import Scan
+from penstock.broker.trees import HERE
+from penstock.errors import PenstockError
+from penstock.filters.parsing import as_predicate
+from penstock.model.events import Event
+from penstock.routing.schemes.catalog import SCHEMES
+from penstock.sim.links import LinkModel
+from penstock.sim.network import Network
+from penstock.wire.messages import (
+    Advertise,
+    Alive,
+    Control,
+    LinkDown,
+    LinkUp,
+    Publish,
+    Resync,
+    Subscribe,
+    Sync,
+    Tick,
+    Unsubscribe,
+)
+
+
+def broker(scheme: str = "covering", **more: object) -> Broker:
+    return Broker("b", SCHEMES[scheme], Scan(), **more)  # type: ignore[arg-type]
+
+
+def sent(effects: Iterable[object]) -> list[object]:
+    """What neighbours are told, without the numbers."""
+    messages = [effect.message for effect in effects if isinstance(effect, Send)]
+    return [body for message in messages if isinstance(message, Control) for body in message.bodies]
+
+
+def test_an_event_goes_where_it_is_wanted_and_comes_once_to_each_client() -> None:
+    b = broker()
+    b.handle(LinkUp(client=True), "p", 0)
+    b.handle(LinkUp(client=True), "q", 0)
+    b.handle(Advertise("a", as_predicate("x >= 0")), "p", 0)
+    b.handle(Subscribe("s", as_predicate("x > 1")), "q", 0)
+    b.handle(Subscribe("t", as_predicate("x > 2")), "q", 0)
+    (delivered,) = b.handle(Publish(Event({"x": 3})), "p", 0)
+    assert isinstance(delivered, Deliver)
+    assert (delivered.link, set(delivered.subscriptions)) == ("q", {"s", "t"})
+    assert b.handle(Publish(Event({"x": 1})), "p", 0) == []
+    b.handle(Unsubscribe("s"), "q", 0)
+    (delivered,) = b.handle(Publish(Event({"x": 3})), "p", 0)
+    assert isinstance(delivered, Deliver)
+    assert delivered.subscriptions == ("t",)
+
+
+def test_what_a_client_has_not_advertised_is_refused() -> None:
+    b = broker()
+    b.handle(LinkUp(client=True), "p", 0)
+    b.handle(Advertise("a", as_predicate("x < 5")), "p", 0)
+    (refused,) = b.handle(Publish(Event({"x": 5})), "p", 0)
+    assert isinstance(refused, Refuse)
+    assert "advertisements" in refused.reason
+
+
+def test_a_client_that_is_not_connected_is_an_error() -> None:
+    with pytest.raises(PenstockError, match="'p' is not a client"):
+        broker().handle(Subscribe("s", as_predicate("x > 1")), "p", 0)
+
+
+def test_a_filter_that_changes_in_place_leaves_no_gap() -> None:
+    b = broker("simple", advertisements=False)
+    b.handle(LinkUp(client=True), "q", 0)
+    b.handle(LinkUp(), "n", 0)
+    everything = as_predicate("true")
+    b.handle(Sync((0, 1), 0, (Advertise("n/0.1", everything),), ()), "n", 0)
+    b.handle(Subscribe("s", as_predicate("x > 1")), "q", 0)
+    first, second = sent(b.handle(Subscribe("s", as_predicate("x > 2")), "q", 0))
+    assert isinstance(first, Subscribe)
+    assert isinstance(second, Unsubscribe)
+
+
+def test_a_missing_number_is_noticed_and_all_is_said_again() -> None:
+    b = broker(advertisements=False)
+    b.handle(LinkUp(), "n", 0)
+    b.handle(Sync((0, 1), 0, (), ()), "n", 0)
+    wanted = Subscribe("k", as_predicate("x > 1"), frozenset({"b/0.1"}))
+    assert b.handle(Control((0, 1), 2, (wanted,)), "n", 0) == [Send("n", Resync())]
+    assert len(b.table) == 0
+    # Asked once; what comes in the meantime is in what will be said.
+    assert b.handle(Control((0, 1), 3, (wanted,)), "n", 0) == []
+    assert b.handle(Alive((0, 1), 3), "n", 0) == [Send("n", Resync())]
+    b.handle(Sync((0, 1), 3, (), (wanted,)), "n", 0)
+    assert len(b.table) == 1
+    # What was said before is old now, whenever it comes.
+    b.handle(Control((0, 1), 1, (Unsubscribe("k"),)), "n", 0)
+    b.handle(Sync((0, 1), 0, (), ()), "n", 0)
+    assert len(b.table) == 1
+
+
+def test_a_lease_that_runs_out_ends_what_it_was_for() -> None:
+    b = broker(advertisements=False, lease=10.0)
+    b.handle(LinkUp(), "n", 0)
+    b.handle(Sync((0, 1), 0, (), (Subscribe("k", as_predicate("x > 1"), frozenset({"b/0.1"})),)), "n", 0)
+    b.handle(Tick(), "", 5)
+    b.handle(Alive((0, 1), 0), "n", 6)
+    b.handle(Tick(), "", 15)
+    assert len(b.table) == 1
+    b.handle(Tick(), "", 17)
+    assert len(b.table) == 0
+    # Heard again, it is asked what it wants.
+    assert b.handle(Alive((0, 1), 0), "n", 18) == [Send("n", Resync())]
+
+
+def circle(scheme: str, *, advertisements: bool = True) -> Network:
+    """Six brokers in a circle with a bridge, as in figure 1 of seed paper 004: 1-2-4-5-6-1, with 3 inside."""
+    network = Network(SCHEMES[scheme], advertisements=advertisements)
+    for name in "123456":
+        network.add_broker(name)
+    for at, ends in enumerate(["12", "24", "45", "56", "16", "13", "34", "35"]):
+        network.add_link(ends[0], ends[1], LinkModel(latency=0.01 + at / 1000))
+    network.run()
+    return network
+
+
+@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+def test_in_a_circle_events_come_once_and_no_broker_gets_one_twice(scheme: str) -> None:
+    network = circle(scheme)
+    one, two = network.add_client("one", "1"), network.add_client("two", "6")
+    sub = network.add_client("sub", "4")
+    network.advertise(one, "a", as_predicate("x between 0 and 10"))
+    network.advertise(two, "a", as_predicate("x between 5 and 15"))
+    network.subscribe(sub, "s", as_predicate("x between 3 and 12"))
+    network.run()
+    got = []
+    network.on_deliver = lambda client, publish, _keys, _now: got.append((client.name, publish.event["x"]))
+    for x in (1, 4, 7):
+        network.publish(one, Event({"x": x}))
+    for x in (7, 12, 14):
+        network.publish(two, Event({"x": x}))
+    network.run()
+    assert sorted(got) == [("sub", 4), ("sub", 7), ("sub", 7), ("sub", 12)]
+    if not network.broker("1").floods:
+        assert sum(network.broker(name).duplicates for name in network.nodes) == 0
+
+
+def test_each_advertisement_spans_a_tree_and_only_its_copies_are_dropped() -> None:
+    network = circle("simple")
+    one = network.add_client("one", "1")
+    network.advertise(one, "a", as_predicate("x > 0"))
+    network.run()
+    ways = {name: network.broker(name).trees.get("1/0.1") for name in network.nodes}
+    assert all(branch is not None for branch in ways.values())
+    assert {name: branch.way for name, branch in ways.items() if branch} == {
+        "1": HERE,
+        "2": "1",
+        "3": "1",
+        "4": "2",
+        "5": "6",
+        "6": "1",
+    }
+
+
+@pytest.mark.parametrize(("scheme", "matched"), [("simple", 1), ("identity", 1), ("covering", 3)])
+def test_where_all_filters_are_known_an_event_is_matched_at_the_first_broker_only(
+    scheme: str, matched: int
+) -> None:
+    network = circle(scheme)
+    one, sub = network.add_client("one", "1"), network.add_client("sub", "4")
+    network.advertise(one, "a", as_predicate("x > 0"))
+    network.subscribe(sub, "s", as_predicate("x > 1"))
+    network.run()
+    network.publish(one, Event({"x": 5}))
+    network.run()
+    assert network.counts.delivered == 1
+    assert sum(network.broker(name).table.matched for name in network.nodes) == matched
+
+
+def test_subscriptions_travel_only_towards_overlapping_advertisements() -> None:
+    network = Network(SCHEMES["simple"])
+    for name in "abc":
+        network.add_broker(name)
+    network.add_link("a", "b")
+    network.add_link("b", "c")
+    left, right, sub = (
+        network.add_client("l", "a"),
+        network.add_client("r", "c"),
+        network.add_client("s", "b"),
+    )
+    network.advertise(left, "x", as_predicate("x < 10"))
+    network.advertise(right, "x", as_predicate("x >= 10"))
+    network.run()
+    network.subscribe(sub, "s", as_predicate("x = 3"))
+    network.run()
+    assert [len(network.broker(name).table) for name in "abc"] == [1, 1, 0]
+    network.unadvertise(left, "x")
+    network.run()
+    assert [len(network.broker(name).table) for name in "abc"] == [0, 1, 0]
+
+
+def test_a_link_that_is_cut_is_gone_around() -> None:
+    network = circle("covering")
+    one, sub = network.add_client("one", "1"), network.add_client("sub", "6")
+    network.advertise(one, "a", as_predicate("x > 0"))
+    network.subscribe(sub, "s", as_predicate("x > 1"))
+    network.run()
+    network.cut("1", "6")
+    network.run()
+    network.publish(one, Event({"x": 5}))
+    network.run()
+    assert network.counts.delivered == 1
+    network.cut("5", "6")
+    network.run()
+    network.publish(one, Event({"x": 5}))
+    network.run()
+    assert network.counts.delivered == 1
+    network.heal("1", "6")
+    network.run()
+    network.publish(one, Event({"x": 5}))
+    network.run()
+    assert network.counts.delivered == 2
+
+
+def test_a_link_said_to_be_up_twice_begins_anew() -> None:
+    b = broker(advertisements=False)
+    b.handle(LinkUp(), "n", 0)
+    b.handle(Sync((0, 1), 0, (), (Subscribe("k", as_predicate("x > 1"), frozenset({"b/0.1"})),)), "n", 0)
+    b.handle(LinkUp(), "n", 0)
+    assert len(b.table) == 0
+    b.handle(LinkDown(), "n", 0)
+    b.handle(LinkDown(), "n", 0)

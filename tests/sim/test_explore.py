@@ -1,0 +1,97 @@
+"""Random networks, workloads, schemes and faults; and that the checkers find what is broken."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from penstock.filters.predicate import Predicate
+from penstock.routing.offers import Offer
+from penstock.routing.schemes.catalog import SCHEMES
+from penstock.routing.schemes.covering import Covering
+from penstock.routing.schemes.identity import Identity
+from penstock.routing.schemes.scheme import Scheme, Source, Steps
+from penstock.routing.schemes.simple import Simple
+from penstock.sim.explore import Verdict, check_plan, check_seed, shrink_failure
+from penstock.sim.plan import Plan, draw
+from penstock.sim.play import Outcome, play
+
+SEEDS = 300
+
+
+def test_nothing_is_wrong_with_the_first_seeds() -> None:
+    verdict = Verdict()
+    for seed in range(SEEDS):
+        verdict.add(check_seed(seed))
+    assert verdict.wrong == []
+    # The slice has seen something: else it would prove nothing.
+    assert verdict.faults > 3 * SEEDS
+    assert verdict.checked > 5 * SEEDS
+    assert verdict.deliveries > 5 * SEEDS
+
+
+class Forgetful(Covering):
+    """Does not ask for what was covered by a filter that has gone."""
+
+    def drop(self, source: Source) -> Steps:
+        known = set(self.asked)
+        steps = super().drop(source)
+        for asked in steps.ask:
+            if asked.key not in known:
+                del self.asked[asked.key]
+        return Steps([], steps.take_back)
+
+
+class Clinging(Identity):
+    """Never takes anything back."""
+
+    def drop(self, source: Source) -> Steps:
+        return Steps(super().drop(source).ask, [])
+
+
+class Greedy(Covering):
+    """Takes any two filters for covering each other."""
+
+    def _asking(self, predicate: Predicate) -> Offer | None:
+        offer = super()._asking(predicate)
+        return None if len(self.asked) > 1 and predicate not in self.asked else offer
+
+
+class Shallow(Simple):
+    """Forgets trees that come later."""
+
+    def put(self, source: Source, offer: Offer) -> Steps:
+        known = self.asked.get(source.key)
+        return Steps([], []) if known is not None else super().put(source, offer)
+
+
+@pytest.mark.parametrize("broken", [Forgetful, Clinging, Greedy, Shallow])
+def test_a_broken_scheme_is_caught(broken: Callable[[], Scheme]) -> None:
+    assert any(check_plan(draw(seed), lambda plan: play(plan, broken)).wrong for seed in range(SEEDS))
+
+
+def forgetful(plan: Plan) -> Outcome:
+    return play(plan, Forgetful)
+
+
+def test_a_failing_plan_is_cut_down_and_fails_in_the_same_way() -> None:
+    plan = next(plan for plan in map(draw, range(SEEDS)) if check_plan(plan, forgetful).wrong)
+    short = shrink_failure(plan, forgetful)
+    assert len(short.steps) < len(plan.steps)
+    assert len(short.steps) <= 6
+    assert check_plan(short, forgetful).wrong
+    assert not check_plan(short).wrong
+    assert msgspec.json.decode(msgspec.json.encode(short), type=Plan) == short
+
+
+def test_the_same_plan_plays_the_same_way_twice() -> None:
+    for seed in range(20):
+        assert msgspec.json.encode(play(draw(seed))) == msgspec.json.encode(play(draw(seed)))
+
+
+def test_every_scheme_and_both_ways_of_advertising_are_drawn() -> None:
+    plans = [draw(seed) for seed in range(SEEDS)]
+    assert {plan.scheme for plan in plans} == set(SCHEMES)
+    assert {plan.advertisements for plan in plans} == {True, False}
+    verbs = {step.verb for plan in plans for step in plan.steps}
+    assert verbs >= {"crash", "restart", "cut", "heal", "flap", "partition", "degrade", "restore"}
