@@ -214,6 +214,20 @@ def test_forest_and_poset_have_the_same_roots_and_few_tests(
     assert forest.covering.decided == tested.tests < 0.05 * tested.covering.ruled_out
 
 
+def test_a_subtree_that_moves_takes_in_what_its_top_covers() -> None:
+    forest: PosetDerivedForest[Predicate] = PosetDerivedForest()
+    first, left, right = parse("x > 90"), parse("x between 0 and 10"), parse("x between 5 and 20")
+    top, inner, innermost = parse("x between 6 and 9"), parse("x between 7 and 9"), parse("x between 7 and 8")
+    for item in (first, left, top, inner, right):
+        forest.add(item)
+    # Which parent a filter gets depends on the order of siblings: this makes it the right one.
+    forest.remove(first)
+    forest.add(innermost)
+    assert [forest.parent(item) for item in (top, inner, innermost)] == [left, top, right]
+    forest.remove(left)
+    assert [forest.parent(item) for item in (top, inner, innermost)] == [right, top, inner]
+
+
 def test_a_long_chain_needs_no_recursion() -> None:
     forest: PosetDerivedForest[Predicate] = PosetDerivedForest()
     chain = [parse(f"x < {n}") for n in range(2000)]
