@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.filters.predicate import Predicate
+from penstock.routing import bag as bag_module
 from penstock.routing.bag import SMALL, Bag, Member
 from penstock.routing.frontier import innermost, outermost
 from penstock.routing.shape import may_cover, shape_of
@@ -27,13 +28,21 @@ def agrees(bag: Bag[Member], members: list[Member], probe: Predicate) -> None:
 
 
 @given(
-    st.lists(st.one_of(ranges("xy"), ranges("xy"), COMPLETE), max_size=5 * SMALL),
-    st.lists(st.integers(0, 1000), max_size=5 * SMALL),
-    st.lists(st.one_of(RANGES, COMPLETE), min_size=1, max_size=5),
+    st.lists(st.one_of(ranges("xy"), ranges("xy"), COMPLETE), min_size=12, max_size=4 * SMALL),
+    st.lists(st.integers(0, 1000), min_size=1, max_size=2 * SMALL),
+    st.lists(st.one_of(RANGES, COMPLETE), min_size=5, max_size=10),
+    st.sampled_from((2, SMALL)),
 )
 def test_a_bag_answers_as_its_members_do(
-    made: list[Predicate], leaving: list[int], probes: list[Predicate]
+    made: list[Predicate], leaving: list[int], probes: list[Predicate], small: int
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        # So that a few members are compared as many are.
+        patch.setattr(bag_module, "SMALL", small)
+        compare_with_members(made, leaving, probes)
+
+
+def compare_with_members(made: list[Predicate], leaving: list[int], probes: list[Predicate]) -> None:
     bag: Bag[Member] = Bag()
     members = [Member(shape_of(p)) for p in made]
     for member in members:
