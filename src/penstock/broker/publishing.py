@@ -5,8 +5,6 @@ is not higher than the last came before: it is dropped, be it repeated or overta
 twice or out of order.
 """
 
-from collections.abc import Iterable
-
 from penstock.broker.clients import Client, Clients
 from penstock.broker.effects import Deliver, Refuse, Send
 from penstock.broker.outbox import Outbox
@@ -81,15 +79,20 @@ class Publishing:
 
     def _pass_on(self, message: Publish, link: str) -> None:
         """Deliver an event, and send it where it is wanted."""
-        event, tree, number, filters = message.event, message.tree, message.number, message.filters
+        event, tree, number, matching = message.event, message.tree, message.number, message.filters
         self._last[tree] = number
         effects = self._outbox.effects
-        matching: Iterable[Predicate] = self._table.matching(event) if filters is None else filters
-        for to, wanted in self._table.wanting(matching, tree).items():
+        for to, wanted in self._table.wanting(
+            self._table.matching(event) if matching is None else matching, tree
+        ).items():
             if to in self._clients:
                 self._deliver(to, message, wanted)
             elif to != link:
-                known = tuple({predicate: None for _key, predicate in wanted}) if self._knows_all else None
+                known = None
+                if self._knows_all:
+                    # Several subscriptions may have the same filter.
+                    filters = [predicate for _key, predicate in wanted]
+                    known = tuple(filters if len(filters) == 1 else dict.fromkeys(filters))
                 effects.append(Send(to, Publish(event, tree, number, known)))
 
     def _flood(self, message: Publish, link: str) -> None:

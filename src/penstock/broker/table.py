@@ -92,11 +92,10 @@ class Table:
         for source, _entry in list(self.entries()):
             self.drop(source)
 
-    def matching(self, event: Event) -> list[Predicate]:
-        """The filters that an event matches."""
+    def matching(self, event: Event) -> Iterable[Predicate]:
+        """The filters that an event matches, and perhaps some that are not in this table."""
         self.matched += 1
-        known = self._filters
-        return [predicate for predicate in self._matching.match(event) if predicate in known]
+        return self._matching.match(event)
 
     def wanting(self, filters: Iterable[Predicate], tree: Tree) -> dict[str, list[tuple[Key, Predicate]]]:
         """The links that want an event of this tree that matches these filters, with the keys and filters."""

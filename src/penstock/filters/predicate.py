@@ -17,16 +17,17 @@ from penstock.model.limits import DISJUNCTS_MAX
 class Predicate:
     """A disjunction of filters in canonical form. Without a filter it matches nothing."""
 
-    __slots__ = ("filters",)
+    __slots__ = ("_hash", "filters")
 
     filters: tuple[Filter, ...]
+    _hash: int | None
 
     def __init__(self, filters: Iterable[Filter] = ()) -> None:
         given = list(filters)
         for f in given:
             if not isinstance(f, Filter):
                 raise FilterError(f"a predicate is made of filters, not of {type(f).__name__}")
-        self.filters = within_limit(canonical(given, Work()))
+        self.filters, self._hash = within_limit(canonical(given, Work())), None
 
     @property
     def satisfiable(self) -> bool:
@@ -63,7 +64,10 @@ class Predicate:
         return self.filters == other.filters if isinstance(other, Predicate) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.filters)
+        # Tables look predicates up all the time.
+        if self._hash is None:
+            self._hash = hash(self.filters)
+        return self._hash
 
     def __str__(self) -> str:
         return self.to_sql()
@@ -78,7 +82,7 @@ class Predicate:
 def of_canonical(filters: tuple[Filter, ...]) -> Predicate:
     """The predicate of filters that are in canonical form already."""
     made = Predicate.__new__(Predicate)
-    made.filters = filters
+    made.filters, made._hash = filters, None
     return made
 
 

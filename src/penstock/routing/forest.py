@@ -21,7 +21,7 @@ from typing import Any, Generic
 
 from penstock.routing.bag import Bag
 from penstock.routing.shape import Shape
-from penstock.routing.table import Change, Covering, Node, T, in_order, unknown
+from penstock.routing.table import Change, CoveringRelation, Node, T, in_order, unknown
 
 
 class ForestNode(Node[T]):
@@ -58,7 +58,7 @@ class Forest(Generic[T]):
     def __init__(
         self, *, covers: Callable[[T, T], bool] | None = None, shape: Callable[[T], Shape] | None = None
     ) -> None:
-        self.covering = Covering(covers, shape)
+        self.covering = CoveringRelation(covers, shape)
         self._nodes: dict[T, ForestNode[T]] = {}
         self._number = 0
         self._imaginary: ForestNode[Any] = ForestNode(None, Shape((), (), False), -1)

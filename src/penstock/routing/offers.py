@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import covers
-from penstock.routing.shape import Shape, shape_of
+from penstock.routing.shape import Shape, loose_shape_of
 
 
 class Offer(NamedTuple):
@@ -25,5 +25,4 @@ def offer_covers(f: Offer, g: Offer) -> bool:
 
 def offer_shape(offer: Offer) -> Shape:
     """What is compared before two offers are. It says nothing of trees, so it never tells all."""
-    shape = shape_of(offer.filter)
-    return Shape(shape.key, shape.ends, exact=False)
+    return loose_shape_of(offer.filter)

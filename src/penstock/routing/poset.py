@@ -26,7 +26,7 @@ import numpy as np
 from penstock.routing.bag import Bag
 from penstock.routing.frontier import covering_any, innermost, outermost
 from penstock.routing.shape import Shape
-from penstock.routing.table import Change, Covering, Node, T, in_order, unknown
+from penstock.routing.table import Change, CoveringRelation, Node, T, in_order, unknown
 
 I = TypeVar("I", bound=Hashable)  # noqa: E741 - the papers' letter for an interface
 
@@ -60,7 +60,7 @@ class FiltersPoset(Generic[T, I]):
     def __init__(
         self, *, covers: Callable[[T, T], bool] | None = None, shape: Callable[[T], Shape] | None = None
     ) -> None:
-        self.covering = Covering(covers, shape)
+        self.covering = CoveringRelation(covers, shape)
         self._entries: dict[T, Entry[T, I]] = {}
         self._bag: Bag[Entry[T, I]] = Bag()
         self._roots: dict[Entry[T, I], None] = {}

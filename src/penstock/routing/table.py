@@ -63,7 +63,7 @@ class Node(Member, Generic[T]):
         self.number = number
 
 
-class Covering(Generic[T]):
+class CoveringRelation(Generic[T]):
     """The covering relation between nodes, and how it was decided, counted.
 
     `tests` counts full tests. `decided` counts covers that two exact shapes told without one, `ruled_out` the
