@@ -8,4 +8,8 @@ loads       a scenario's filters and events, in every form that an engine wants
 measures    time, memory, growth, compiling, changes while matching, starting
 others      other engines on the same load; `joins` are those in DuckDB and Polars
 figures     the forwarding paper's figures 7 to 9
+trial       a workload under a routing scheme in the simulator, and what it cost
+ladder      the routing schemes compared, with and without advertisements and locality
+covering    table II of the filter aggregation paper: active, lazy and no covering
+examples    small examples of routing, told as they run
 """

@@ -1,8 +1,9 @@
-"""Benchmarks that say how far they are, or that kernels have to be compiled first."""
+"""Benchmarks that take long: those who wait are told why, and how far it has come."""
 
 import argparse
 
 from penstock.cli.kernels import note_if_cold
+from penstock.cli.progress import progress
 
 
 def matching(options: argparse.Namespace) -> int:
@@ -16,6 +17,23 @@ def matching(options: argparse.Namespace) -> int:
 def routing(options: argparse.Namespace) -> int:
     """Insert range filters into covering tables, with a progress bar."""
     from penstock.bench.routing import run
-    from penstock.cli.progress import progress
 
     return run(options, lambda what, total: progress(what, total, "rows"))
+
+
+def ladder(options: argparse.Namespace) -> int:
+    """Compare the routing schemes."""
+    from penstock.bench.ladder import run, steps
+
+    note_if_cold()
+    with progress("ladder", steps(options), "rows") as advance:
+        return run(options, advance)
+
+
+def covering(options: argparse.Namespace) -> int:
+    """Compare active, lazy and no covering."""
+    from penstock.bench.covering import run, steps
+
+    note_if_cold()
+    with progress("covering", steps(options), "rows") as advance:
+        return run(options, advance)

@@ -352,6 +352,50 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
     )
     matching.add_argument("--json", action="store_true", help="print the results as JSON")
     matching.set_defaults(run=_command("cli.bench", "matching"))
+    _add_routing_bench(kinds)
+
+
+def _add_routing_bench(kinds: "_Commands[argparse.ArgumentParser]") -> None:
+    """What is measured in the simulator. Counts, not times, so that they are the same everywhere."""
+    ladder = _add(
+        kinds,
+        "ladder",
+        "compare the routing schemes, with and without advertisements and locality, in the simulator",
+        "  penstock bench ladder --scale 0.1\n  penstock bench ladder --plots docs\n",
+    )
+    ladder.add_argument("--brokers", type=_positive, default=50, metavar="N", help="brokers (50)")
+    ladder.add_argument(
+        "--subscriptions", type=_positive, default=2_000, metavar="N", help="subscriptions (2000)"
+    )
+    ladder.add_argument("--events", type=_positive, default=2_000, metavar="N", help="events (2000)")
+    ladder.add_argument("--plots", metavar="FOLDER", help="draw ladder.png here")
+    covering = _add(
+        kinds,
+        "covering",
+        "count what active, lazy and no covering cost, as in table II of the filter aggregation paper",
+        "  penstock bench covering --scale 0.01\n",
+    )
+    covering.add_argument(
+        "--subscriptions", type=_positive, default=42_000, metavar="N", help="subscriptions (42000)"
+    )
+    covering.add_argument(
+        "--publications", type=_positive, default=200_000, metavar="N", help="publications (200000)"
+    )
+    for bench, name in ((ladder, "ladder"), (covering, "covering")):
+        bench.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all that is random (1)")
+        bench.add_argument(
+            "--scale", type=_scale, default=1.0, metavar="F", help="take only this share of both (1)"
+        )
+        bench.add_argument("--json", action="store_true", help="print the results as JSON")
+        bench.set_defaults(run=_command("cli.bench", name))
+    example = _add(
+        kinds,
+        "example",
+        "tell a small example of routing, step by step, as it runs in the simulator",
+        "  penstock bench example covering\n",
+    )
+    example.add_argument("name", metavar="NAME", nargs="?", help="which one (default: list them)")
+    example.set_defaults(run=_command("bench.examples", "run"))
 
 
 def _positive(text: str) -> int:
