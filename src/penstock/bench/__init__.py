@@ -11,5 +11,6 @@ figures     the forwarding paper's figures 7 to 9
 trial       a workload under a routing scheme in the simulator, and what it cost
 ladder      the routing schemes compared, with and without advertisements and locality
 covering    table II of the filter aggregation paper: active, lazy and no covering
+printing    tables of figures
 examples    small examples of routing, told as they run
 """

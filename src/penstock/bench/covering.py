@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.bench import measures, trial
+from penstock.bench import measures, printing, trial
 from penstock.bench.trial import Advance, Measured
 from penstock.routing.offers import Offer
 from penstock.routing.schemes.covering import Covering
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SCHEMES: Final = {"active": "covering", "lazy": "lazy", "none": "simple"}
+
+
+_WIDTH: Final = 126
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,39 +175,28 @@ def document(
 
 
 def _print(rows: list[Measured], lines: list[Line], how: Degree, options: argparse.Namespace) -> None:
-    from rich.console import Console
-
-    console = Console() if sys.stdout.isatty() else Console(width=120)
+    console = printing.console(_WIDTH)
     subscriptions, publications = sizes(options)
     console.print(
         f"{subscriptions:,} subscriptions, {how.different:,} different, {how.roots:,} that no other covers: "
-        f"{how.covered:.1%} are covered. {publications:,} publications, {rows[0].delivered:,} deliveries.",
-        highlight=False,
+        f"{how.covered:.1%} are covered. {publications:,} publications, {rows[0].delivered:,} deliveries."
     )
     _print_table(console, lines)
     none = rows[-1]
     console.print(
         "The paper's: messages are its seconds over its seconds a message; covering tests and entries met "
-        "stand beside its seconds for detecting covering and for publications.",
-        highlight=False,
+        "stand beside its seconds for detecting covering and for publications."
     )
     console.print(
         f"Tree identifiers: {none.matched:,} of {none.handled:,} matching operations are left where only the "
-        f"first broker matches, {none.matched / none.handled:.1%} (seed paper 004: {PAPER_TREE_SHARE:.1%}).",
-        highlight=False,
+        f"first broker matches, {none.matched / none.handled:.1%} (seed paper 004: {PAPER_TREE_SHARE:.1%})."
     )
 
 
 def _print_table(console: "Console", lines: list[Line]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    shown = Table(title="penstock bench covering", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    shown.add_column("", no_wrap=True)
-    for heading in (*SCHEMES, "active/none", "lazy/none", "paper's", "paper's"):
-        shown.add_column(heading, justify="right", no_wrap=True)
+    headings = (*SCHEMES, "active/none", "lazy/none", "paper's", "paper's")
+    shown = printing.table("penstock bench covering", [""], headings)
     for line in lines:
-        # Without covering there are no tests, and lazy covering takes the place of none.
         shown.add_row(
             line.what,
             *(f"{figure:,.1f} {line.unit}" if line.unit else f"{figure:,.0f}" for figure in line.figures),
@@ -212,13 +204,13 @@ def _print_table(console: "Console", lines: list[Line]) -> None:
             *_shown(line.paper_ratios),
         )
     console.print(shown)
+    # Without covering there are no tests to compare with.
     for line in lines:
         if line.paper is not None and line.paper_ratios is None and line.figures[1]:
             active, lazy, _none = line.figures
             console.print(
                 f"{line.what}: active/lazy {active / lazy:.2f}, "
-                f"the paper's {line.paper[0] / line.paper[1]:.2f}.",
-                highlight=False,
+                f"the paper's {line.paper[0] / line.paper[1]:.2f}."
             )
 
 

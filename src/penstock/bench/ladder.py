@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from penstock.bench import measures, trial
+from penstock.bench import measures, printing, trial
 from penstock.bench.trial import Advance, Measured
 from penstock.workloads import scenes
 
@@ -41,6 +41,8 @@ COLUMNS: Final[dict[str, Callable[[Measured], int]]] = {
     "delivered": lambda row: row.delivered,
 }
 
+_WIDTH: Final = 126
+
 _HEADINGS: Final = {"subscribing": "subscr.", "unsubscribing": "unsubscr.", "advertising": "advert."}
 
 LEGEND: Final = """\
@@ -53,6 +55,9 @@ matchings: events tried on a table."""
 WHY: Final = {
     ("covering", "matchings"): "a broker that knows only a covering filter cannot tell the next which of its "
     "filters match, so each broker has to match; where all filters are known, the first does it for all",
+    ("covering", "subscribing"): "what a new filter covers is taken back, in messages of its own",
+    ("covering", "control"): "what a new filter covers is taken back, in messages of its own",
+    ("covering", "frames"): "what a new filter covers is taken back, in messages of its own",
     ("covering", "unsubscribing"): "what a filter covered has to be asked for when it goes",
     ("merging", "control"): "a merger is sent anew whenever a filter joins or leaves it",
     ("merging", "subscribing"): "a merger is sent anew whenever a filter joins it",
@@ -168,32 +173,22 @@ def document(halves: list[Half], options: argparse.Namespace) -> dict[str, objec
 
 
 def _print(halves: list[Half], options: argparse.Namespace) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console() if sys.stdout.isatty() else Console(width=140)
     subscriptions, events = sizes(options)
-    table = Table(
-        title=f"penstock bench ladder: {options.brokers} brokers, {subscriptions:,} subscriptions, "
+    table = printing.table(
+        f"penstock bench ladder: {options.brokers} brokers, {subscriptions:,} subscriptions, "
         f"{events:,} events, seed {options.seed}",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        pad_edge=False,
-        collapse_padding=True,
+        ("adv.", "local", "scheme"),
+        [_HEADINGS.get(column, column) for column in COLUMNS],
     )
-    for heading in ("adv.", "local", "scheme"):
-        table.add_column(heading, no_wrap=True)
-    for heading in COLUMNS:
-        table.add_column(_HEADINGS.get(heading, heading), justify="right", no_wrap=True)
     for half in halves:
         table.add_section()
         setting = ["yes" if on else "no" for on in (half.advertisements, half.locality)]
         for row in half.rows:
             name = row.scheme if row.scheme in RUNGS else f"[dim]{row.scheme}[/dim]"
             table.add_row(*setting, name, *(f"{figure(row):,}" for figure in COLUMNS.values()))
+    console = printing.console(_WIDTH)
     console.print(table)
-    console.print(LEGEND, highlight=False)
+    console.print(LEGEND)
     console.print(f"Of the entries, {halves[0].rows[0].own:,} are of brokers' own clients, in every row.")
     _print_remarks(console.print, halves)
 
@@ -223,8 +218,8 @@ def plot(halves: list[Half], folder: Path) -> Path:
     from matplotlib.figure import Figure
 
     drawn = ("control", "entries", "carried")
-    titles = ("control messages", "table entries", "publications carried")
-    figure = Figure((12, 4.2))
+    titles = ("control messages (log)", "table entries (log)", "publications carried")
+    figure = Figure((12, 4.6))
     axes_of = dict(zip(drawn, figure.subplots(1, len(drawn)), strict=True))
     width = 0.8 / len(halves)
     for at, half in enumerate(halves):
@@ -236,9 +231,11 @@ def plot(halves: list[Half], folder: Path) -> Path:
     for axes, title in zip(axes_of.values(), titles, strict=True):
         axes.set_title(title, fontsize="medium")
         axes.set_xticks(range(len(SCHEMES)), SCHEMES, rotation=40, ha="right", fontsize="small")
-        axes.set_ylim(bottom=0)
-    axes_of["control"].legend(fontsize="x-small")
-    figure.tight_layout()
+        # Advertisements make more than ten times fewer, which a linear axis hides.
+        axes.set_yscale("log" if "log" in title else "linear")
+    handles, labels = axes_of["carried"].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=len(halves), fontsize="small")
+    figure.tight_layout(rect=(0, 0.06, 1, 1))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "ladder.png"
     figure.savefig(path, dpi=120)
