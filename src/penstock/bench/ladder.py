@@ -52,17 +52,23 @@ they are sent, a packed one as one; entries: of all tables at the end, largest: 
 publications from broker to broker; false: those that a broker got, and neither delivered nor passed on; \
 matchings: events tried on a table."""
 
+_TAKEN_BACK: Final = "what a new filter covers is taken back, in messages of its own"
+_APART: Final = (
+    "a filter that goes, or that a wider one covers, leaves its merger; what is left is merged anew or taken "
+    "apart, at one broker after the other"
+)
+
 WHY: Final = {
     ("covering", "matchings"): "a broker that knows only a covering filter cannot tell the next which of its "
     "filters match, so each broker has to match; where all filters are known, the first does it for all",
-    ("covering", "subscribing"): "what a new filter covers is taken back, in messages of its own",
-    ("covering", "control"): "what a new filter covers is taken back, in messages of its own",
-    ("covering", "frames"): "what a new filter covers is taken back, in messages of its own",
+    ("covering", "subscribing"): _TAKEN_BACK,
+    ("covering", "control"): _TAKEN_BACK,
+    ("covering", "frames"): _TAKEN_BACK,
     ("covering", "unsubscribing"): "what a filter covered has to be asked for when it goes",
-    ("merging", "control"): "a merger is sent anew whenever a filter joins or leaves it",
-    ("merging", "subscribing"): "a merger is sent anew whenever a filter joins it",
-    ("merging", "unsubscribing"): "when a filter leaves, its merger is taken apart and others sent",
-    ("merging", "frames"): "a merger is sent anew whenever a filter joins or leaves it",
+    ("merging", "subscribing"): _APART,
+    ("merging", "unsubscribing"): _APART,
+    ("merging", "control"): _APART,
+    ("merging", "frames"): _APART,
 }
 """Why a rung may be higher than the one before."""
 
