@@ -3,15 +3,13 @@
 Roots are gathered in groups, each with one merger that is asked for in their place. The paper's questions:
 
 - *When and how are filters merged?* When a filter becomes a root, with the first group whose merger differs
-from
-  it on one attribute only: their union is then one filter again, a perfect merger. With a budget, otherwise
-  with the group of the same attributes for which the merger lets the least through that nobody asked for, if
-  that is within the budget.
-- *When are mergers cancelled?* When a member goes, the rest is merged anew; what does not come out as one
-  filter is taken apart.
+  from it on one attribute only: their union is then one filter again, a perfect merger. With a budget,
+  otherwise with the group of the same attributes for which the merger lets the least through that nobody
+  asked for, if that is within the budget.
+- *When are mergers cancelled?* When members go, the rest is merged anew; what does not come out as one filter
+  is taken apart.
 - *To whom are they sent?* To the neighbour that this scheme looks after; a merger takes the place of the one
-before
-  in the same message.
+  before in the same message.
 """
 
 from collections.abc import Hashable, Mapping
@@ -57,10 +55,13 @@ class Merging(Covering):
 
     def _present(self, changes: Mapping[Predicate, Offer | None]) -> Steps:
         before: dict[int, Predicate | None] = {}
+        leaving: dict[int, list[Predicate]] = {}
         for predicate, offer in changes.items():
             at = self._home.get(predicate)
             if at is not None and (offer is None or self._groups[at].trees != offer.trees):
-                self._leave(predicate, before)
+                leaving.setdefault(at, []).append(predicate)
+        for at, members in leaving.items():
+            self._leave(at, members, before)
         for predicate, offer in changes.items():
             if offer is not None and predicate not in self._home:
                 self._join(predicate, offer.trees, before)
@@ -101,13 +102,13 @@ class Merging(Covering):
         self._home[predicate] = at
         self._list(at, merger)
 
-    def _leave(self, predicate: Predicate, before: dict[int, Predicate | None]) -> None:
-        """Take a root out of its group; take the group apart if the rest does not merge."""
-        at = self._home.pop(predicate)
+    def _leave(self, at: int, members: list[Predicate], before: dict[int, Predicate | None]) -> None:
+        """Take roots out of their group; take the group apart if the rest does not merge."""
         group = self._groups[at]
         before.setdefault(at, group.merger)
         self._unlist(at)
-        del group.members[predicate]
+        for member in members:
+            del group.members[member], self._home[member]
         rest = merge(group.members, budget=self._budget).predicate
         if len(rest.filters) == 1 or len(group.members) == 1:
             self._list(at, rest)
