@@ -19,6 +19,7 @@ from penstock.sim.checkers.trees import Ways
 from penstock.sim.links import LinkModel
 from penstock.sim.network import Network
 from penstock.sim.plan import LEASE, Plan
+from penstock.sim.trace import Trace
 
 _SETTLING: Final = 5 * LEASE
 """Time in which a network comes to rest after whatever happened: leases run out, and what follows."""
@@ -35,14 +36,15 @@ class Outcome(msgspec.Struct):
     results: list[tuple[str, ...]]
 
 
-def play(plan: Plan, make_scheme: Callable[[], Scheme] | None = None) -> Outcome:
+def play(plan: Plan, make_scheme: Callable[[], Scheme] | None = None, trace: Trace | None = None) -> Outcome:
     """Run a plan under its scheme, or another; say what was wrong."""
-    return _Play(plan, make_scheme or scheme_named(plan.scheme)).run()
+    return _Play(plan, make_scheme or scheme_named(plan.scheme), trace).run()
 
 
 class _Play:
-    def __init__(self, plan: Plan, make_scheme: Callable[[], Scheme]) -> None:
+    def __init__(self, plan: Plan, make_scheme: Callable[[], Scheme], trace: Trace | None) -> None:
         self._plan = plan
+        self._trace = trace
         self._network = network = Network(
             make_scheme, advertisements=plan.advertisements, lease=LEASE, seed=plan.seed
         )
@@ -62,6 +64,9 @@ class _Play:
         self._wrong: list[str] = []
         network.on_deliver = self._on_deliver
         network.on_carry = self._on_carry
+        if trace is not None:
+            trace.begin(seed=plan.seed, scheme=plan.scheme, advertisements=plan.advertisements)
+            trace.watch(network)
 
     def run(self) -> Outcome:
         """Play all steps."""
@@ -91,6 +96,8 @@ class _Play:
         )
 
     def _on_deliver(self, *arguments: Any) -> None:
+        if self._trace is not None:
+            self._trace.delivered(*arguments)
         for checker in self._checkers:
             checker.on_deliver(*arguments[:3])
 
