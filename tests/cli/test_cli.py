@@ -137,6 +137,7 @@ COMMANDS = [
     "merge",
     "match",
     "compile",
+    "check",
     "bench",
     "bench filters",
     "bench routing",

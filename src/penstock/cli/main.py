@@ -4,15 +4,19 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from penstock.cli.arguments import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
+from penstock.cli.arguments import Commands as _Commands
+from penstock.cli.arguments import add_command as _add
+from penstock.cli.arguments import command as _command
+from penstock.cli.arguments import positive as _positive
+from penstock.cli.arguments import scale as _scale
+from penstock.cli.arguments import share as _share
+from penstock.cli.networks import add_network_commands
 from penstock.cli.signals import end_on_signals
 from penstock.errors import PenstockError
-
-EXIT_FAILED = 1
-EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
 
 _LANGUAGES = ("sql", "padres", "json")
 _FORMATS = ("jsonl", "csv", "parquet")
@@ -24,6 +28,7 @@ examples:
   penstock covers "price > 10" "price between 20 and 30"
   penstock merge "price between 50 and 100" "price between 90 and 120"
   penstock match --subscriptions rules.jsonl --events events.parquet --output matches.jsonl
+  penstock check --seeds 100
 """
 
 
@@ -73,22 +78,10 @@ def _abandon_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _command(module: str, function: str) -> Callable[[argparse.Namespace], int]:
-    """A command that is imported when it is called, so that the program starts quickly."""
-
-    def run(options: argparse.Namespace) -> int:
-        from importlib import import_module
-
-        status: int = getattr(import_module(f"penstock.{module}"), function)(options)
-        return status
-
-    return run
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="penstock",
-        description="Filters on events' content: parse, compare, merge and match them.",
+        description="Filters on events' content: parse, compare, merge, match and route by them.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -97,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_languages(commands)
     _add_relations(commands)
     _add_match(commands)
+    add_network_commands(commands)
     _add_bench(commands)
     summary = "match a year of New York flights against a hundred subscriptions"
     demo = _add(commands, "demo", summary, "  penstock demo\n  penstock demo --flights 10000\n")
@@ -114,21 +108,6 @@ class _Version(argparse.Action):
 
         sys.stdout.write(f"penstock {__version__}\n")
         parser.exit()
-
-
-_Commands = argparse._SubParsersAction  # the only name argparse has for it
-
-
-def _add(
-    commands: "_Commands[argparse.ArgumentParser]", name: str, summary: str, examples: str = ""
-) -> argparse.ArgumentParser:
-    return commands.add_parser(
-        name,
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=f"examples:\n{examples}" if examples else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
 
 
 def _add_from(
@@ -396,26 +375,3 @@ def _add_routing_bench(kinds: "_Commands[argparse.ArgumentParser]") -> None:
     )
     example.add_argument("name", metavar="NAME", nargs="?", help="which one (default: list them)")
     example.set_defaults(run=_command("bench.examples", "run"))
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number above 0 is needed, not {text!r}")
-    return int(text)
-
-
-def _scale(text: str) -> float:
-    share = _share(text)
-    if share == 0:
-        raise argparse.ArgumentTypeError("a share above 0 is needed")
-    return share
-
-
-def _share(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"a share between 0 and 1 is needed, not {text!r}")
-    return number

@@ -1,6 +1,11 @@
-"""Playing the plans of many seeds, each under a scheme and now and then under all of them."""
+"""Playing the plans of many seeds, each under a scheme and now and then under all of them.
 
-from collections.abc import Callable, Iterable, Iterator
+What a broker does not survive is a finding like any other: an exception makes the seed a failing one.
+"""
+
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -12,6 +17,8 @@ from penstock.sim.shrink import shrink
 
 ALL_SCHEMES_EVERY: Final = 10
 """The plans of so many seeds, one is played under every scheme, and must come to the same deliveries."""
+
+_OTHER_DELIVERIES: Final = "not the same deliveries as under the other schemes"
 
 Play = Callable[[Plan], Outcome]
 
@@ -47,8 +54,12 @@ def check_plan(plan: Plan, play: Play = play, *, every_scheme: bool = False) -> 
     verdict = Verdict(seeds=1)
     first: list[tuple[str, ...]] | None = None
     for scheme in SCHEMES if every_scheme else [plan.scheme]:
-        outcome = play(msgspec.structs.replace(plan, scheme=scheme))
         verdict.runs += 1
+        try:
+            outcome = play(msgspec.structs.replace(plan, scheme=scheme))
+        except Exception as error:  # whatever it is: the other seeds go on
+            verdict.wrong.append(f"{scheme}: {_raised(error)}")
+            continue
         verdict.published += outcome.published
         verdict.checked += outcome.checked
         verdict.deliveries += sum(map(len, outcome.results))
@@ -58,27 +69,35 @@ def check_plan(plan: Plan, play: Play = play, *, every_scheme: bool = False) -> 
         if first is None:
             first = outcome.results
         elif outcome.results != first and not verdict.wrong:
-            verdict.wrong.append(f"{scheme}: not the same deliveries as under the other schemes")
+            verdict.wrong.append(f"{scheme}: {_OTHER_DELIVERIES}")
     if verdict.wrong:
         verdict.failed = [plan.seed]
     return verdict
 
 
-def check_seeds(seeds: Iterable[int]) -> Iterator[Verdict]:
+def check_seeds(seeds: Iterable[int]) -> list[Verdict]:
     """Play the plans of seeds, one after the other."""
-    return map(check_seed, seeds)
+    return [check_seed(seed) for seed in seeds]
+
+
+def failing_plan(seed: int, wrong: list[str]) -> Plan:
+    """The plan of a seed under the scheme that was found wrong first."""
+    return msgspec.structs.replace(draw(seed), scheme=wrong[0].partition(":")[0])
 
 
 def shrink_failure(plan: Plan, play: Play = play) -> Plan:
-    """A shorter plan that is wrong in the same way: the same checker finds it, under the same scheme."""
+    """A shorter plan that is wrong in the same way: the same checker finds it, under the same scheme.
+
+    Where only a comparison of the schemes finds it, all are played.
+    """
+    every_scheme = False
     kinds = {_kind(text) for text in check_plan(plan, play).wrong}
+    if not kinds:
+        every_scheme = True
+        kinds = {_kind(text) for text in check_plan(plan, play, every_scheme=True).wrong}
 
     def fails(candidate: Plan) -> bool:
-        try:
-            wrong = check_plan(candidate, play).wrong
-        except (KeyError, IndexError):
-            # What was left out was needed to make sense of the rest.
-            return False
+        wrong = check_plan(candidate, play, every_scheme=every_scheme).wrong
         return any(_kind(text) in kinds for text in wrong)
 
     return shrink(plan, fails) if kinds else plan
@@ -86,3 +105,10 @@ def shrink_failure(plan: Plan, play: Play = play) -> Plan:
 
 def _kind(text: str) -> str:
     return ":".join(text.split(":")[:2])
+
+
+def _raised(error: Exception) -> str:
+    """What was raised and where: the place is the kind, so that shrinking does not end in another error."""
+    places = traceback.extract_tb(error.__traceback__)
+    place = f"{Path(places[-1].filename).name}, {places[-1].name}" if places else "nowhere"
+    return f"{type(error).__name__} in {place}: {error}"

@@ -15,6 +15,9 @@ from penstock.workloads import topologies
 
 LEASE: Final = 2.0
 
+LATENCY: Final = 0.01
+"""Of links of which nothing else is said, in seconds."""
+
 
 class Step(msgspec.Struct, array_like=True, frozen=True):
     """One thing that happens: a verb, and what it is about."""

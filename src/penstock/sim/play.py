@@ -18,7 +18,7 @@ from penstock.sim.checkers.tables import Tables
 from penstock.sim.checkers.trees import Ways
 from penstock.sim.links import LinkModel
 from penstock.sim.network import Network
-from penstock.sim.plan import LEASE, Plan
+from penstock.sim.plan import LATENCY, LEASE, Plan
 from penstock.sim.trace import Trace
 
 _SETTLING: Final = 5 * LEASE
@@ -74,7 +74,7 @@ class _Play:
         for broker in range(plan.brokers):
             network.add_broker(f"b{broker}")
         for at, (a, b) in enumerate(plan.edges):
-            latency = plan.latencies[at] if at < len(plan.latencies) else 0.01
+            latency = plan.latencies[at] if at < len(plan.latencies) else LATENCY
             network.add_link(f"b{a}", f"b{b}", LinkModel(latency=latency))
         for client, home in enumerate(plan.homes):
             network.add_client(f"c{client}", f"b{home}")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from penstock.sim.plan import Plan, Step
+from penstock.sim.plan import LATENCY, Plan, Step
 
 
 def shrink(plan: Plan, fails: Callable[[Plan], bool], tries: int = 2000) -> Plan:
@@ -34,12 +34,20 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     for at in range(len(plan.edges)):
         edges = plan.edges[:at] + plan.edges[at + 1 :]
         yield _with(plan, edges=edges, latencies=plan.latencies[:at] + plan.latencies[at + 1 :])
+    client = len(plan.homes) - 1
+    if client > 0 and not any(_is_of(step, client) for step in steps):
+        yield _with(plan, homes=plan.homes[:-1])
     last = plan.brokers - 1
     alone = last not in plan.homes and all(last not in edge for edge in plan.edges)
     if last > 0 and alone and not any(_names(step, last) for step in steps):
         yield _with(plan, brokers=last)
-    if any(latency != 0.01 for latency in plan.latencies):
-        yield _with(plan, latencies=tuple(0.01 for _ in plan.latencies))
+    if any(latency != LATENCY for latency in plan.latencies):
+        yield _with(plan, latencies=tuple(LATENCY for _ in plan.latencies))
+
+
+def _is_of(step: Step, client: int) -> bool:
+    verbs = ("advertise", "unadvertise", "subscribe", "unsubscribe", "publish")
+    return step.verb in verbs and step.arguments[0] == client
 
 
 def _names(step: Step, broker: int) -> bool:

@@ -1,0 +1,216 @@
+"""`penstock check`: random networks, workloads, schemes and faults, checked against brute force."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from penstock.cli.arguments import EXIT_FAILED, EXIT_INTERRUPTED
+from penstock.cli.files import display, opened, placed, whole_output
+from penstock.cli.pool import cores
+from penstock.cli.processes import in_order
+from penstock.cli.progress import progress
+from penstock.errors import InputError
+from penstock.routing.schemes.catalog import scheme_named
+from penstock.sim.explore import (
+    Play,
+    Verdict,
+    check_plan,
+    check_seed,
+    check_seeds,
+    failing_plan,
+    shrink_failure,
+)
+from penstock.sim.plan import Plan
+from penstock.sim.play import play
+from penstock.sim.story import VERBS, tell
+from penstock.sim.trace import Trace
+
+_SEEDS: Final = 1000
+_AT_ONCE: Final = 10
+"""Seeds that a process gets at a time: of these, one is played under every scheme."""
+
+_FAILURES_SHOWN: Final = 3
+_WRONG_SHOWN: Final = 5
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A seed, or a plan, that failed."""
+
+    seed: int
+    wrong: list[str]
+    command: str
+    plan: Plan
+
+
+class Report(msgspec.Struct):
+    """What was checked and found."""
+
+    totals: Verdict
+    failures: list[Failure] = []
+    seconds: float = 0.0
+    interrupted: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        totals: dict[str, Any] = msgspec.to_builtins(self.totals)
+        del totals["wrong"]
+        return {
+            **totals,
+            "seconds": self.seconds,
+            "interrupted": self.interrupted,
+            "failures": msgspec.to_builtins(self.failures),
+        }
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check seeds or a plan, and print what came of it."""
+    _check(options)
+    plan = None if options.replay is None else read_plan(options.replay)
+    report = Report(Verdict())
+    failed: list[Verdict] = []
+    started = time.perf_counter()
+    try:
+        with _playing(options.trace) as playing:
+            if plan is not None:
+                verdicts = iter([check_plan(plan, playing)])
+            elif options.seed is not None:
+                verdicts = iter([check_seed(options.seed, playing)])
+            else:
+                verdicts = _check_many(options)
+            for verdict in verdicts:
+                report.totals.add(verdict)
+                if verdict.wrong and len(failed) < _FAILURES_SHOWN:
+                    failed.append(verdict)
+    except KeyboardInterrupt:
+        report.interrupted = True
+    report.seconds = round(time.perf_counter() - started, 3)
+    for verdict in failed:
+        report.failures.append(_failure(verdict, options, report, plan))
+    if options.save is not None:
+        _save(options.save, report)
+    if options.json:
+        sys.stdout.buffer.write(msgspec.json.encode(report.as_dict()) + b"\n")
+    else:
+        _print(report, options)
+    if report.interrupted:
+        sys.stderr.write("penstock: interrupted\n")
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if report.failures else 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    one = options.seed is not None or options.replay is not None
+    if one and options.first is not None:
+        raise InputError("--from is for several seeds; it goes with --seeds")
+    if options.trace is not None and not one:
+        raise InputError("--trace writes one run; say which with --seed or --replay")
+
+
+def read_plan(path: str) -> Plan:
+    """A plan from a file that --save wrote."""
+    with opened(path) as file, placed(display(path)):
+        plan = msgspec.json.decode(file.read(), type=Plan)
+        for step in plan.steps:
+            if step.verb not in VERBS:
+                raise InputError(f"no step {step.verb!r}; there are {', '.join(sorted(VERBS))}")
+        numbers = [*plan.homes, *(broker for edge in plan.edges for broker in edge)]
+        if not all(0 <= number < plan.brokers for number in numbers):
+            raise InputError(f"homes and edges name brokers from 0 to {plan.brokers - 1}")
+        scheme_named(plan.scheme)
+    return plan
+
+
+@contextmanager
+def _playing(path: str | None) -> Iterator[Play]:
+    """How plans are played: with a trace, if one is asked for."""
+    if path is None:
+        yield play
+        return
+    with whole_output(path) as write:
+        yield partial(play, trace=Trace(write))
+
+
+def _check_many(options: argparse.Namespace) -> Iterator[Verdict]:
+    first, count = options.first or 0, options.seeds or _SEEDS
+    parts = [range(at, min(at + _AT_ONCE, first + count)) for at in range(first, first + count, _AT_ONCE)]
+    with progress("seeds", count, "rows") as advance:
+        for verdicts in in_order(check_seeds, parts, options.jobs or cores()):
+            yield from verdicts
+            advance(len(verdicts))
+
+
+def _failure(verdict: Verdict, options: argparse.Namespace, report: Report, plan: Plan | None) -> Failure:
+    """What there is to tell of a failing seed, with its plan cut short."""
+    seed = verdict.failed[0]
+    command = f"penstock check --seed {seed}"
+    if plan is not None:
+        command = f"penstock check --replay {options.replay}"
+    else:
+        plan = failing_plan(seed, verdict.wrong)
+    if not (options.no_shrink or report.interrupted):
+        try:
+            plan = shrink_failure(plan)
+        except KeyboardInterrupt:
+            report.interrupted = True
+    return Failure(seed, verdict.wrong, command, plan)
+
+
+def _save(path: str, report: Report) -> None:
+    if not report.failures:
+        sys.stderr.write(f"penstock: note: nothing failed, and {path} is not written\n")
+        return
+    with whole_output(path) as write:
+        write(msgspec.json.format(msgspec.json.encode(report.failures[0].plan), indent=1) + b"\n")
+
+
+def _print(report: Report, options: argparse.Namespace) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    totals = report.totals
+    table = Table(title="penstock check", box=box.SIMPLE_HEAD, title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for what, figure in (
+        ("seeds", totals.seeds),
+        ("runs", totals.runs),
+        ("faults injected", totals.faults),
+        ("events published", totals.published),
+        ("events checked against brute force", totals.checked),
+        ("deliveries of those", totals.deliveries),
+        ("messages handled by brokers", totals.handled),
+        ("failing seeds", len(totals.failed)),
+    ):
+        table.add_row(what, f"{figure:,}")
+    table.add_row("seconds", f"{report.seconds:,.1f}")
+    console.print(table)
+    for text in _told(report, options):
+        # Filters have brackets, which are not meant for the printer.
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _told(report: Report, options: argparse.Namespace) -> Iterator[str]:
+    """What was wrong, for people."""
+    for failure in report.failures:
+        yield f"seed {failure.seed} failed:"
+        yield from (f"  {text}" for text in failure.wrong[:_WRONG_SHOWN])
+        if len(failure.wrong) > _WRONG_SHOWN:
+            yield f"  and {len(failure.wrong) - _WRONG_SHOWN} more"
+        yield f"to replay it: {failure.command}"
+        yield f"the plan{'' if options.no_shrink else ', cut short'}:"
+        yield from (f"  {line}" for line in tell(failure.plan))
+        yield ""
+    more = report.totals.failed[len(report.failures) :]
+    if more:
+        shown = ", ".join(map(str, more[:20]))
+        yield f"more seeds that failed: {shown}{' …' if len(more) > 20 else ''}"
+    if report.failures and options.save is not None:
+        yield f"the first plan is in {options.save}; penstock check --replay {options.save} plays it"
