@@ -138,6 +138,7 @@ COMMANDS = [
     "match",
     "compile",
     "check",
+    "sim",
     "bench",
     "bench filters",
     "bench routing",

@@ -29,6 +29,7 @@ examples:
   penstock merge "price between 50 and 100" "price between 90 and 120"
   penstock match --subscriptions rules.jsonl --events events.parquet --output matches.jsonl
   penstock check --seeds 100
+  penstock sim plain
 """
 
 

@@ -6,8 +6,36 @@ from penstock.cli.arguments import Commands, add_command, command, positive
 
 
 def add_network_commands(commands: "Commands[argparse.ArgumentParser]") -> None:
-    """`penstock check`."""
+    """`penstock sim` and `penstock check`."""
+    _add_sim(commands)
     _add_check(commands)
+
+
+def _add_sim(commands: "Commands[argparse.ArgumentParser]") -> None:
+    sim = add_command(
+        commands,
+        "sim",
+        "simulate a network of brokers as a scenario says, and print what it costs",
+        "  penstock sim --list\n"
+        "  penstock sim plain\n"
+        "  penstock sim plain --scheme merging --json\n"
+        "  penstock sim mine.toml --seed 7 --trace trace.jsonl --plot figures\n"
+        "\nA scenario is a TOML file: topology, links, service times, clients, workload, scheme and faults.\n"
+        "Those that come with the program are examples to copy. The exit status is 1 if, at rest, an event\n"
+        "came to somebody who did not want it, or did not come to somebody who did.\n",
+    )
+    sim.add_argument("scenario", nargs="?", metavar="FILE", help="a scenario, or the name of one in --list")
+    sim.add_argument("--list", action="store_true", help="name the scenarios that come with the program")
+    sim.add_argument("--seed", type=int, metavar="N", help="another seed than the scenario's")
+    sim.add_argument("--scheme", metavar="NAME", help="another routing scheme than the scenario's")
+    sim.add_argument("--json", action="store_true", help="print the results as JSON")
+    sim.add_argument(
+        "--trace", metavar="FILE", help="write a JSON line for each message handled and each delivery"
+    )
+    sim.add_argument(
+        "--plot", metavar="FOLDER", help="draw queues and delays, table sizes, and traffic by kind here"
+    )
+    sim.set_defaults(run=command("cli.sim", "run"))
 
 
 def _add_check(commands: "Commands[argparse.ArgumentParser]") -> None:
@@ -21,7 +49,7 @@ def _add_check(commands: "Commands[argparse.ArgumentParser]") -> None:
         "  penstock check --seed 137 --save plan.json\n"
         "  penstock check --replay plan.json --trace trace.jsonl\n"
         "\nThe same seed gives the same run. A seed that fails is told with what was wrong, the command\n"
-        "that replays it and the shortest plan found that fails in the same way; the exit status is then 1.\n",
+        "that replays it and the shortest plan found that fails in the same way; exit status 1.\n",
     )
     which = check.add_mutually_exclusive_group()
     which.add_argument("--seeds", type=positive, metavar="N", help="so many seeds (default: 1000)")

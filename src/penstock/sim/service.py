@@ -2,7 +2,16 @@
 
 import msgspec
 
-from penstock.wire.messages import Control, Message, Publish, Subscribe, Unsubscribe
+from penstock.wire.messages import Body, Control, Message, Publish, Subscribe, Unsubscribe
+
+
+def kind_of(message: Message | Body) -> str:
+    """What a message counts as when times are given."""
+    if isinstance(message, Publish):
+        return "publish"
+    if isinstance(message, Subscribe):
+        return "subscribe"
+    return "unsubscribe" if isinstance(message, Unsubscribe) else "other"
 
 
 class ServiceModel(msgspec.Struct):
@@ -19,16 +28,9 @@ class ServiceModel(msgspec.Struct):
         return not (self.publish or self.subscribe or self.unsubscribe or self.other)
 
     def time_for(self, message: Message) -> float:
-        """How long this message takes."""
-        if isinstance(message, Publish):
+        """How long this message takes: one of several takes as long as all of them."""
+        if type(message) is Publish:
             return self.publish
-        if isinstance(message, Control):
-            return sum(
-                self.subscribe
-                if isinstance(body, Subscribe)
-                else self.unsubscribe
-                if isinstance(body, Unsubscribe)
-                else self.other
-                for body in message.bodies
-            )
-        return self.other
+        bodies = message.bodies if isinstance(message, Control) else (message,)
+        seconds: list[float] = [getattr(self, kind_of(body)) for body in bodies]
+        return sum(seconds)

@@ -1,0 +1,162 @@
+"""`penstock sim`: a scenario, simulated, and what it cost."""
+
+import argparse
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.cli.arguments import EXIT_FAILED
+from penstock.cli.files import whole_output
+from penstock.cli.progress import progress
+from penstock.errors import InputError
+from penstock.sim.calibrate import calibrate
+from penstock.sim.results import Deliveries, Result
+from penstock.sim.scenario import Scenario, check, load, shipped
+from penstock.sim.simulate import SLICES, Simulation
+from penstock.sim.trace import Trace
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def run(options: argparse.Namespace) -> int:
+    """Simulate a scenario and print the results."""
+    if options.list:
+        _list(as_json=options.json)
+        return 0
+    if options.scenario is None:
+        raise InputError("say which scenario: a file, or a name that penstock sim --list prints")
+    scenario = _chosen(options)
+    service = calibrate(scenario) if scenario.service.measured else None
+    with ExitStack() as stack:
+        trace = None
+        if options.trace is not None:
+            trace = Trace(stack.enter_context(whole_output(options.trace)))
+        advance = stack.enter_context(progress("simulating", SLICES, "rows"))
+        simulation = Simulation(scenario, name=options.scenario, service=service, trace=trace)
+        result, series = simulation.run(advance)
+    if options.plot is not None:
+        from penstock.sim.plots import plot
+
+        plot(result, series, Path(options.plot))
+    if options.json:
+        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
+    else:
+        _print(result)
+    return 0 if result.is_right else EXIT_FAILED
+
+
+def _chosen(options: argparse.Namespace) -> Scenario:
+    """The scenario, with what was asked for otherwise."""
+    scenario = load(options.scenario)
+    if options.seed is not None:
+        scenario = msgspec.structs.replace(scenario, seed=options.seed)
+    if options.scheme is not None:
+        scheme = msgspec.structs.replace(scenario.scheme, name=options.scheme)
+        scenario = msgspec.structs.replace(scenario, scheme=scheme)
+    # With another seed there may be other links, and faults that are on none.
+    check(scenario, options.scenario)
+    return scenario
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=120)
+
+
+def _table(title: str, *headings: str) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left")
+    return table
+
+
+def _list(*, as_json: bool) -> None:
+    known = shipped()
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode({n: s.title for n, s in known.items()}) + b"\n")
+        return
+    table = _table("scenarios that come with the program", "name")
+    table.add_column("what")
+    for name, scenario in known.items():
+        table.add_row(name, scenario.title)
+    _console().print(table)
+
+
+def _print(result: Result) -> None:
+    console = _console()
+    advertised = "with advertisements" if result.advertisements else "without advertisements"
+    console.print(
+        f"{result.title}; {result.topology}, {result.brokers:,} brokers, {result.links:,} links; "
+        f"{result.scheme} {advertised}, {result.subscriptions:,} subscriptions, seed {result.seed}",
+        markup=False,
+        highlight=False,
+    )
+    if any(result.service_us.values()):
+        times = ", ".join(f"{kind} {us:,.1f}" for kind, us in result.service_us.items())
+        how = "measured" if result.service_measured else "given"
+        console.print(f"service times ({how}), µs: {times}", markup=False, highlight=False)
+    if result.faults:
+        faults = ", ".join(f"{kind} {count:,}" for kind, count in result.faults.items())
+        console.print(f"brokers and links that faults changed: {faults}", markup=False, highlight=False)
+    console.print(_traffic(result))
+    console.print(_events(result))
+    console.print(_state(result))
+    if not result.is_right:
+        console.print("At rest, deliveries were not what brute force says.", highlight=False)
+
+
+def _traffic(result: Result) -> "Table":
+    table = _table("messages between brokers", "kind", "setting up", "running")
+    before, after = result.setting_up, result.running
+    for kind in {**after.traffic, **before.traffic}:
+        table.add_row(kind, f"{before.traffic.get(kind, 0):,}", f"{after.traffic.get(kind, 0):,}")
+    table.add_section()
+    table.add_row("in so many frames", f"{before.frames:,}", f"{after.frames:,}")
+    table.add_row("lost", f"{before.lost:,}", f"{after.lost:,}")
+    table.add_row("handled by brokers, clients' too", f"{before.handled:,}", f"{after.handled:,}")
+    return table
+
+
+def _events(result: Result) -> "Table":
+    table = _table("events, against brute force", "", "running", "at rest")
+    phases: tuple[Deliveries, Deliveries] = (result.while_running, result.at_rest)
+    rows = (
+        ("published", [phase.published for phase in phases]),
+        ("not published, the broker being down", [phase.unpublished for phase in phases]),
+        ("deliveries expected", [phase.expected for phase in phases]),
+        ("delivered", [phase.delivered for phase in phases]),
+        ("missed", [phase.missed for phase in phases]),
+        ("unwanted", [phase.unwanted for phase in phases]),
+        ("twice", [phase.twice for phase in phases]),
+    )
+    for what, figures in rows:
+        table.add_row(what, *(f"{figure:,}" for figure in figures))
+    return table
+
+
+def _state(result: Result) -> "Table":
+    table = _table("brokers", "", "", "")
+    subscriptions, advertisements = result.subscription_tables, result.advertisement_tables
+    for what, sizes in (("subscription", subscriptions), ("advertisement", advertisements)):
+        table.add_row(f"{what} tables, entries in all", f"{sizes.total:,}", "")
+        table.add_row("  the largest", f"{sizes.largest:,}", sizes.largest_broker)
+    table.add_row("queues: longest", f"{result.queues.longest:,}", result.queues.longest_broker)
+    table.add_row("  mean", f"{result.queues.mean:,.2f}", "")
+    if result.delays is not None:
+        table.add_row("delays, ms: median", f"{result.delays.median_ms:,.1f}", "")
+        table.add_row("  95 %", f"{result.delays.p95_ms:,.1f}", "")
+        table.add_row("  longest", f"{result.delays.max_ms:,.1f}", "")
+    table.add_row("events matched against a table", f"{result.events_matched:,}", "")
+    table.add_row("covering tests", f"{result.covering_tests:,}", "")
+    table.add_row("wall seconds, in all", f"{result.wall_s:,.1f}", "")
+    table.add_row("messages handled a second of wall time", f"{result.handled_per_s:,.0f}", "")
+    return table

@@ -1,0 +1,276 @@
+"""Running a scenario.
+
+First the network is built, publishers advertise and subscribers subscribe, spread over some seconds; it
+comes to rest. Then time begins: events, changes and faults come as the agenda says. When it is over and the
+network is at rest again, probes are published, and must come to exactly whom brute force says.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from penstock.model.events import Event
+from penstock.model.names import Key
+from penstock.routing.schemes.catalog import scheme_named
+from penstock.sim import results
+from penstock.sim.agenda import Agenda, Change, Publication
+from penstock.sim.counts import Counts
+from penstock.sim.inject import inject
+from penstock.sim.links import LinkModel
+from penstock.sim.network import Client, Network
+from penstock.sim.results import Deliveries, Phase, Result, Sample, Series
+from penstock.sim.scenario import Scenario
+from penstock.sim.service import ServiceModel
+from penstock.sim.trace import Trace
+from penstock.wire.messages import Publish
+
+SLICES: Final = 200
+"""Parts of the time of a scenario: after each, queues are looked at and progress is reported."""
+
+_SETTING_UP_S: Final = 10.0
+"""Over this time subscriptions are spread, so that queues are not those of a stampede."""
+
+_PROBES_S: Final = 0.001
+"""Between two probes."""
+
+_WAITS_MAX: Final = 1000
+"""Leases that are waited for queues to empty."""
+
+MakeNetwork = Callable[..., Network]
+Advance = Callable[[int], None]
+
+
+def service_model(scenario: Scenario) -> ServiceModel:
+    """The service times that a scenario gives."""
+    times = msgspec.structs.asdict(scenario.service)
+    kinds = ("publish", "subscribe", "unsubscribe", "other")
+    return ServiceModel(**{kind: times[f"{kind}_us"] / 1e6 for kind in kinds})
+
+
+class Simulation:
+    """One run of a scenario."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        name: str = "",
+        service: ServiceModel | None = None,
+        trace: Trace | None = None,
+        make_network: MakeNetwork = Network,
+    ) -> None:
+        self._scenario = scenario
+        self._name = name
+        self._service = service or service_model(scenario)
+        self._trace = trace
+        self._edges = scenario.edges()
+        self._agenda = Agenda(scenario)
+        self.network = make_network(
+            scheme_named(scenario.scheme.name),
+            advertisements=scenario.scheme.advertisements,
+            lease=scenario.scheme.lease_s,
+            seed=scenario.seed,
+            service=self._service,
+        )
+        self.network.on_deliver = self._on_deliver
+        self._got: list[tuple[Event, str]] = []
+        self._samples: list[Sample] = []
+        self._faults: Counter[str] = Counter()
+        self._unpublished: set[int] = set()
+
+    def run(self, advance: Advance = lambda _slices: None) -> tuple[Result, Series]:
+        """Run it all; `advance` is told of each slice."""
+        started = time.perf_counter()
+        network, scenario = self.network, self._scenario
+        if self._trace is not None:
+            self._trace.begin(scenario=self._name, seed=scenario.seed, scheme=scenario.scheme.name)
+            self._trace.watch(network)
+        setting_up = self._timed(self._set_up)
+        matched = results.events_matched(network)
+        running = self._timed(lambda: self._play(advance))
+        counts = network.counts
+        matched = results.events_matched(network) - matched
+        while_running = self._judge(self._agenda.publications)
+        subscription_tables, advertisement_tables = results.table_sizes(network)
+        covering_tests = results.covering_tests(network)
+        exact = not network.is_lossy()
+        at_rest = self._probe()
+        made = Result(
+            scenario=self._name,
+            title=scenario.title,
+            seed=scenario.seed,
+            scheme=scenario.scheme.name,
+            advertisements=scenario.scheme.advertisements,
+            topology=scenario.topology.kind,
+            brokers=scenario.topology.brokers,
+            links=len(self._edges),
+            subscriptions=scenario.workload.subscriptions,
+            service_us=results.service_us(self._service),
+            service_measured=scenario.service.measured,
+            faults=dict(self._faults),
+            setting_up=setting_up,
+            running=running,
+            while_running=while_running,
+            at_rest=at_rest,
+            at_rest_exact=exact,
+            subscription_tables=subscription_tables,
+            advertisement_tables=advertisement_tables,
+            queues=results.queues(counts, self._samples),
+            delays=results.delays(counts.delays),
+            events_matched=max(0, matched),
+            covering_tests=covering_tests,
+            wall_s=time.perf_counter() - started,
+            handled_per_s=running.handled / running.wall_s,
+        )
+        return made, Series(self._samples, counts.delays)
+
+    def _timed(self, part: Callable[[], None]) -> Phase:
+        """Run a part of the simulation, and count what happens in it by itself."""
+        network = self.network
+        counts = network.counts = Counts()
+        began, started, worked = network.now, time.perf_counter(), time.process_time()
+        part()
+        return results.phase(
+            counts,
+            virtual_s=network.now - began,
+            wall_s=time.perf_counter() - started,
+            cpu_s=time.process_time() - worked,
+        )
+
+    # Setting up
+
+    def _set_up(self) -> None:
+        scenario, network, agenda = self._scenario, self.network, self._agenda
+        for broker in range(scenario.topology.brokers):
+            network.add_broker(f"b{broker}")
+        for a, b in self._edges:
+            # A model each: faults change those of one link.
+            network.add_link(f"b{a}", f"b{b}", self._link_model())
+        for number, home in enumerate(agenda.publisher_homes):
+            client = network.add_client(f"p{number}", f"b{home}")
+            if scenario.scheme.advertisements:
+                network.advertise(client, "a", agenda.advertisement(number))
+        for number, home in enumerate(agenda.subscriber_homes):
+            network.add_client(f"s{number}", f"b{home}")
+        self._settle()
+        began = network.now
+        spread = _SETTING_UP_S / agenda.standing
+        self._follow(
+            (began + number * spread, self._subscribe, (number,)) for number in range(agenda.standing)
+        )
+        network.run(began + _SETTING_UP_S)
+        self._settle()
+
+    def _link_model(self) -> LinkModel:
+        links = self._scenario.links
+        return LinkModel(latency=links.latency_ms / 1000, bandwidth=links.bandwidth, loss=links.loss)
+
+    def _subscribe(self, subscription: int) -> None:
+        client = self.network.clients[f"s{self._agenda.owner[subscription]}"]
+        self.network.subscribe(client, subscription, self._agenda.filter(subscription))
+
+    def _settle(self) -> None:
+        """Wait until nothing more happens, but that leases are renewed."""
+        network, lease = self.network, self._scenario.scheme.lease_s
+        if lease is None:
+            network.run()
+            return
+        across = self._scenario.topology.brokers * self._scenario.links.latency_ms / 1000
+        network.run(network.now + 5 * lease + 4 * across)
+        for _ in range(_WAITS_MAX):
+            if not any(node.queue for node in network.nodes.values()):
+                break
+            network.run(network.now + lease)
+
+    # Running
+
+    def _play(self, advance: Advance) -> None:
+        scenario, network, agenda = self._scenario, self.network, self._agenda
+        began = network.now
+        self._follow((began + c.at, self._change, (c,)) for c in agenda.changes)
+        self._follow((began + p.at, self._publish, (p,)) for p in agenda.publications)
+        for fault in sorted(scenario.faults, key=lambda fault: fault.at_s):
+            network.at(began + fault.at_s, self._inject, fault)
+        for part in range(1, SLICES + 1):
+            network.run(began + scenario.duration * part / SLICES)
+            self._look(network.now - began)
+            advance(1)
+        self._settle()
+
+    def _follow(self, actions: Iterable[tuple[float, Callable[..., None], tuple[Any, ...]]]) -> None:
+        """Have things happen one after the other, without all of them in the network's agenda at once."""
+        self._step(iter(actions), None)
+
+    def _step(
+        self, actions: Iterator[tuple[float, Callable[..., None], tuple[Any, ...]]], due: Any | None
+    ) -> None:
+        if due is not None:
+            due[1](*due[2])
+        following = next(actions, None)
+        if following is not None:
+            self.network.at(following[0], self._step, actions, following)
+
+    def _change(self, change: Change) -> None:
+        client = self.network.clients[f"s{self._agenda.owner[change.gone]}"]
+        self.network.unsubscribe(client, change.gone)
+        self._subscribe(change.come)
+
+    def _publish(self, publication: Publication) -> None:
+        client = self.network.clients[f"p{publication.publisher}"]
+        if not self.network.publish(client, publication.event):
+            self._unpublished.add(id(publication.event))
+
+    def _inject(self, fault: Any) -> None:
+        self._faults[type(fault).__name__.lower()] += inject(self.network, fault)
+
+    def _look(self, at: float) -> None:
+        lengths = [len(node.queue) for node in self.network.nodes.values()]
+        self._samples.append(Sample(at, max(lengths), sum(lengths) / len(lengths)))
+
+    def _on_deliver(self, client: Client, publish: Publish, keys: tuple[Key, ...], now: float) -> None:
+        self._got.append((publish.event, client.name))
+        if self._trace is not None:
+            self._trace.delivered(client, publish, keys, now)
+
+    # Judging
+
+    def _probe(self) -> Deliveries:
+        """Publish events now that all is quiet; those who cannot be reached need not get them."""
+        network = self.network
+        network.counts = Counts()
+        reachable = {name: network.component(name) for name in network.nodes if network.is_running(name)}
+        probes = []
+        for number, probe in enumerate(self._agenda.probes):
+            home = f"b{self._agenda.publisher_homes[probe.publisher]}"
+            near = reachable.get(home, set())
+            homes = self._agenda.subscriber_homes
+            wanted = frozenset(owner for owner in probe.wanted_by if f"b{homes[owner]}" in near)
+            probes.append(probe._replace(wanted_by=wanted))
+            network.at(network.now + number * _PROBES_S, self._publish, probes[-1])
+        network.run(network.now + len(probes) * _PROBES_S)
+        self._settle()
+        return self._judge(probes)
+
+    def _judge(self, publications: Iterable[Publication]) -> Deliveries:
+        """Compare what was delivered with what was wanted."""
+        got: dict[int, list[str]] = {}
+        for event, name in self._got:
+            got.setdefault(id(event), []).append(name)
+        self._got = []
+        made = Deliveries()
+        for publication in publications:
+            if id(publication.event) in self._unpublished:
+                made.unpublished += 1
+                continue
+            names = got.get(id(publication.event), [])
+            there, wanted = set(names), {f"s{owner}" for owner in publication.wanted_by}
+            made.published += 1
+            made.expected += len(wanted)
+            made.delivered += len(names)
+            made.missed += len(wanted - there)
+            made.unwanted += len(there - wanted)
+            made.twice += len(names) - len(there)
+        return made

@@ -1,0 +1,170 @@
+"""`penstock sim`: tables, JSON, traces and plots of scenarios, and what it says of mistakes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.routing.schemes.catalog import SCHEMES
+from penstock.routing.schemes.identity import Identity
+from penstock.routing.schemes.scheme import Source, Steps
+from penstock.sim.scenario import shipped
+
+Capture = pytest.CaptureFixture[bytes]
+
+SMALL = """
+title = "small [and quick]"
+[topology]
+kind = "acyclic"
+brokers = 6
+[service]
+publish_us = 500
+[clients]
+subscribers = 10
+publishers = 3
+[workload]
+kind = "ranges"
+subscriptions = 20
+events = 100
+rate = 1000
+width = 0.3
+[scheme]
+name = "identity"
+lease_s = 1.0
+[[faults]]
+at_s = 0.02
+kind = "crash"
+broker = 1
+[[faults]]
+at_s = 0.05
+kind = "restart"
+broker = 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(SMALL)
+    return tmp_path
+
+
+def run(capture: Capture, *arguments: str) -> tuple[int, str, str]:
+    status = main(["sim", *arguments])
+    out, err = capture.readouterr()
+    return status, out.decode(), err.decode()
+
+
+def test_tables_say_what_happened(capsysbinary: Capture) -> None:
+    status, out, err = run(capsysbinary, "small.toml")
+    assert (status, err) == (0, "")
+    assert out.startswith("small [and quick]; acyclic, 6 brokers, 5 links; identity with advertisements")
+    for text in (
+        "service times (given), µs: publish 500.0",
+        "brokers and links that faults changed: crash 1, restart 1",
+        "Subscribe",
+        "deliveries expected",
+        "subscription tables, entries in all",
+        "queues: longest",
+        "delays, ms: median",
+        "events matched against a table",
+        "messages handled a second of wall time",
+    ):
+        assert text in out
+
+
+def test_json_has_all_of_it(capsysbinary: Capture) -> None:
+    status, out, err = run(capsysbinary, "small.toml", "--json", "--seed", "5", "--scheme", "simple")
+    assert (status, err) == (0, "")
+    document = json.loads(out)
+    assert (document["scenario"], document["seed"], document["scheme"]) == ("small.toml", 5, "simple")
+    assert document.keys() == {
+        "scenario", "title", "seed", "scheme", "advertisements", "topology", "brokers", "links",
+        "subscriptions", "service_us", "service_measured", "faults", "setting_up", "running",
+        "while_running", "at_rest", "at_rest_exact", "subscription_tables", "advertisement_tables",
+        "queues", "delays", "events_matched", "covering_tests", "wall_s", "handled_per_s",
+    }  # fmt: skip
+    assert document["running"].keys() == {
+        "traffic", "frames", "handled", "lost", "virtual_s", "wall_s", "cpu_s",
+    }  # fmt: skip
+    assert document["at_rest"]["published"] == 100
+    assert document["at_rest"]["delivered"] == document["at_rest"]["expected"] > 0
+    assert document["handled_per_s"] > 0
+
+
+def test_a_trace_is_the_same_each_time(capsysbinary: Capture) -> None:
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        assert run(capsysbinary, "small.toml", "--seed", seed, "--trace", name)[0] == 0
+    first, same, other = (Path(name).read_bytes() for name in "abc")
+    assert first == same != other
+    kinds = {json.loads(line)["kind"] for line in first.splitlines()}
+    assert {"Run", "Publish", "Deliver", "Control", "LinkDown"} <= kinds
+
+
+def test_plots_are_written(capsysbinary: Capture) -> None:
+    status, _out, err = run(capsysbinary, "small.toml", "--plot", "figures/small")
+    assert (status, err) == (0, "")
+    written = {path.name: path.read_bytes() for path in Path("figures/small").iterdir()}
+    assert set(written) == {"queues.png", "delays.png", "tables.png", "traffic.png"}
+    assert all(content.startswith(b"\x89PNG") and len(content) > 5_000 for content in written.values())
+
+
+def test_scenarios_that_come_with_the_program_are_listed(capsysbinary: Capture) -> None:
+    status, out, err = run(capsysbinary, "--list")
+    assert (status, err) == (0, "")
+    for name, scenario in shipped().items():
+        assert name in out
+        assert scenario.title in out
+    assert json.loads(run(capsysbinary, "--list", "--json")[1]).keys() == shipped().keys()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "say which scenario: a file, or a name that penstock sim --list prints"),
+        (["nope"], "nope: no such file, and no such scenario; there are acyclic, "),
+        (["nope.toml"], "nope.toml: no such file or directory"),
+        (["small.toml", "--scheme", "magic"], "small.toml: scheme.name: no scheme 'magic'; there are "),
+        (["bad.toml"], "bad.toml: not TOML: "),
+        (["small.toml", "--trace", "gone/t.jsonl"], "gone/t.jsonl: cannot be written: no such file"),
+        (
+            ["broken.toml"],
+            "broken.toml: faults[1].broker: there is no broker 9; they are numbered from 0 to 5",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_where(
+    arguments: list[str], complaint: str, capsysbinary: Capture
+) -> None:
+    Path("bad.toml").write_text("title = \n")
+    before, _restart, after = SMALL.rpartition("broker = 1")
+    Path("broken.toml").write_text(f"{before}broker = 9{after}")
+    status, out, err = run(capsysbinary, *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"penstock: {complaint}")
+    assert err.count("\n") == 1
+
+
+def test_wrong_deliveries_at_rest_end_with_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
+) -> None:
+    class Deaf(Identity):
+        """Asks for nothing."""
+
+        def put(self, source: Source, offer: object) -> Steps:
+            super().put(source, offer)  # type: ignore[arg-type]
+            return Steps([], [])
+
+    monkeypatch.setitem(SCHEMES, "identity", Deaf)
+    status, out, _err = run(capsysbinary, "small.toml")
+    assert status == 1
+    assert "At rest, deliveries were not what brute force says." in out
+    assert json.loads(run(capsysbinary, "small.toml", "--json")[1])["at_rest"]["missed"] > 0
+
+
+def test_measured_service_times_are_told(capsysbinary: Capture) -> None:
+    Path("measured.toml").write_text(SMALL.replace("publish_us = 500", "measured = true"))
+    status, out, _err = run(capsysbinary, "measured.toml")
+    assert status == 0
+    assert "service times (measured), µs: publish " in out
