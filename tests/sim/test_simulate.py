@@ -11,6 +11,7 @@ from penstock.routing.schemes.identity import Identity
 from penstock.routing.schemes.scheme import Source, Steps
 from penstock.sim.agenda import Agenda
 from penstock.sim.calibrate import calibrate
+from penstock.sim.matching import SharedMatching
 from penstock.sim.results import Result, Series
 from penstock.sim.scenario import Scenario, Service, shipped
 from penstock.sim.service import ServiceModel
@@ -72,6 +73,14 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
     assert trace == traced(scenario)
     assert trace != traced(msgspec.structs.replace(scenario, seed=2))
     assert b'"kind":"Deliver"' in trace
+
+
+def test_events_matched_ahead_go_the_same_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    # More filters than are tried one by one, and changes after the events have been matched.
+    scenario = small(SHIPPED["plain"], subscriptions=300, churn=10.0)
+    ahead = traced(scenario)
+    monkeypatch.setattr(SharedMatching, "foresee", lambda *_arguments: None)
+    assert traced(scenario) == ahead
 
 
 def test_queues_show_where_brokers_take_time_and_only_there() -> None:

