@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 from penstock.sim.plan import draw
 from penstock.sim.play import play
 from penstock.sim.trace import Trace
@@ -54,7 +52,6 @@ def test_the_same_bytes_come_from_processes_that_order_sets_otherwise() -> None:
     assert traces[0] == traces[1] == b"".join(map(trace_of, CALM))
 
 
-@pytest.mark.xfail(reason="Broker._cut goes through a frozenset of trees in its own order")
 def test_so_they_do_where_there_are_faults() -> None:
     assert len(FAULTY) == 8
     traces = [traces_elsewhere(FAULTY, hash_seed) for hash_seed in (0, 1, 2)]
