@@ -6,8 +6,10 @@ Roots are gathered in groups, each with one merger that is asked for in their pl
   from it on one attribute only: their union is then one filter again, a perfect merger. With a budget,
   otherwise with the group of the same attributes for which the merger lets the least through that nobody
   asked for, if that is within the budget.
-- *When are mergers cancelled?* When members go, the rest is merged anew; what does not come out as one filter
-  is taken apart.
+- *When are mergers cancelled?* When members are no longer wanted, the rest is merged anew; what does not come
+  out as one filter is taken apart. A member that another root comes to cover stays where it is, as what it
+  asks for is still wanted; else one wide filter would take mergers apart at one broker after the other. When
+  all members are covered, the merger goes.
 - *To whom are they sent?* To the neighbour that this scheme looks after; a merger takes the place of the one
   before in the same message.
 """
@@ -37,7 +39,8 @@ class Group:
 
     def __init__(self, trees: frozenset[str]) -> None:
         self.trees = trees
-        self.members: dict[Predicate, None] = {}
+        self.members: dict[Predicate, bool] = {}
+        """Each with whether it is a root still."""
         self.merger = Predicate()
 
 
@@ -58,8 +61,13 @@ class Merging(Covering):
         leaving: dict[int, list[Predicate]] = {}
         for predicate, offer in changes.items():
             at = self._home.get(predicate)
-            if at is not None and (offer is None or self._groups[at].trees != offer.trees):
-                leaving.setdefault(at, []).append(predicate)
+            if at is not None:
+                leaving.setdefault(at, [])
+                wanted = self._wanted.of(predicate)
+                if wanted is None or wanted.trees != self._groups[at].trees:
+                    leaving[at].append(predicate)
+                else:
+                    self._groups[at].members[predicate] = offer is not None
         for at, members in leaving.items():
             self._leave(at, members, before)
         for predicate, offer in changes.items():
@@ -98,25 +106,29 @@ class Merging(Covering):
             at, merger = found
             before.setdefault(at, self._groups[at].merger)
             self._unlist(at)
-        self._groups[at].members[predicate] = None
+        self._groups[at].members[predicate] = True
         self._home[predicate] = at
         self._list(at, merger)
 
     def _leave(self, at: int, members: list[Predicate], before: dict[int, Predicate | None]) -> None:
-        """Take roots out of their group; take the group apart if the rest does not merge."""
+        """Take members out of their group; take it apart if the rest does not merge, or is not needed."""
         group = self._groups[at]
+        roots = [member for member, is_root in group.members.items() if is_root and member not in members]
+        if not members and roots:
+            return
         before.setdefault(at, group.merger)
         self._unlist(at)
         for member in members:
             del group.members[member], self._home[member]
-        rest = merge(group.members, budget=self._budget).predicate
-        if len(rest.filters) == 1 or len(group.members) == 1:
-            self._list(at, rest)
-            return
+        if roots:
+            rest = merge(group.members, budget=self._budget).predicate
+            if len(rest.filters) == 1 or len(group.members) == 1:
+                self._list(at, rest)
+                return
         del self._groups[at]
         for member in group.members:
             del self._home[member]
-        for member in group.members:
+        for member in roots:
             self._join(member, group.trees, before)
 
     def _perfect(self, predicate: Predicate, trees: frozenset[str]) -> tuple[int, Predicate] | None:
