@@ -1,6 +1,8 @@
 """Scenario files: what they say is checked, and mistakes are told with file, table and field."""
 
+import re
 from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -121,3 +123,9 @@ def test_a_name_that_is_neither_file_nor_scenario_is_refused() -> None:
 def test_the_comment_names_every_scheme() -> None:
     (line,) = (line for line in PLAIN.splitlines() if line.startswith("name ="))
     assert all(scheme in line for scheme in SCHEMES)
+
+
+def test_the_scenario_in_the_docs_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "SIMULATION.md").read_text("utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert parse(text, "SIMULATION.md").faults
