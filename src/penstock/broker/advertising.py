@@ -114,15 +114,16 @@ class Advertising:
             self._outbox.tell_all(Unreachable(tree), link)
             self._subscribing.reoffer_all(tree, link)
 
-    def on_tick(self, now: float, lease: float) -> None:
+    def on_tick(self, now: float, lease: float) -> list[Tree]:
         """Forget orphans whose lease has run out; ask again for the others, and for what neighbours know."""
-        for tree, branch in list(self._trees.orphans()):
-            if now - branch.orphan_since > lease:
-                self._trees.fell(tree, now, unadvertised=False)
-                self._subscribing.unbind(tree)
+        over = [tree for tree, branch in self._trees.orphans() if now - branch.orphan_since > lease]
+        for tree in over:
+            self._trees.fell(tree, now, unadvertised=False)
+            self._subscribing.unbind(tree)
         orphans = [tree for tree, _branch in self._trees.orphans()]
         missed = [tree for tree in self._trees.declined() if tree not in self._trees]
         self._ask_for(orphans + missed, now, every=lease / 3)
+        return over
 
     def _ask_for(self, trees: Iterable[Tree], now: float, *, every: float = 0.0) -> None:
         """Ask whoever these trees come from to advertise them anew, unless that was asked lately."""

@@ -259,4 +259,5 @@ class Broker:
                 state.forget()
                 self._forget(link, now)
             self._outbox.send(link, state.alive())
-        self._advertising.on_tick(now, self._lease)
+        for tree in self._advertising.on_tick(now, self._lease):
+            self._publishing.forget(tree)
