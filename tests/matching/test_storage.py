@@ -466,3 +466,20 @@ def test_ids_that_are_none_are_refused(ids: list[bytes], says: str, tmp_path: Pa
 def test_ids_of_every_kind_are_accepted(tmp_path: Path) -> None:
     with_ids(tmp_path / "saved", ["é".encode() * 512, INTEGER_7])
     assert Matcher.load(tmp_path / "saved").ids() == [7, "é" * 512]
+
+
+def test_the_folder_that_the_program_stands_in_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="cannot be replaced"):
+        Matcher({"a": "x = 1"}).save(".")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_paths_that_no_system_takes_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    for path in (tmp_path / "a", str(tmp_path) + "/nul\0here"):
+        with pytest.raises(InputError, match="cannot be saved"):
+            Matcher({"a": "x = 1"}).save(path)

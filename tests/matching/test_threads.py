@@ -1,5 +1,6 @@
 """Changes and matches from several threads: every match sees one state, and nothing is lost."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -133,3 +134,33 @@ def last():
 atexit.register(last)
 """)
     assert said == "0 [7]\n1\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_that_is_forked_while_a_merge_runs_goes_on() -> None:
+    program = """if True:
+        import os, sys, threading
+        from penstock import Matcher
+        m = Matcher((i, f"x = {i}") for i in range(3000))
+        stop = threading.Event()
+        def churn():
+            at = 3000
+            while not stop.is_set():
+                m.add_many((i, f"x = {i} and y > 1") for i in range(at, at + 500))
+                at += 500
+        threading.Thread(target=churn, daemon=True).start()
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                m.add("mine", "z = 1")
+                os._exit(0 if m.match({"z": 1}) == ["mine"] else 1)
+            if os.waitpid(child, 0)[1] != 0:
+                print("wrong", flush=True)
+        stop.set()
+        print("done", flush=True)
+        os._exit(0)
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, timeout=300, check=False
+    )
+    assert (done.stdout, done.returncode) == (b"done\n", 0), done.stderr.decode()[-2000:]

@@ -87,9 +87,11 @@ def save(
     learnt: bool = False,
 ) -> None:
     """Write a table and its ids into a folder: new, empty, or with such a table and nothing else in it."""
-    # A link stays, and what it names is written: also where that is not there yet.
-    target = Path(path).resolve()
     try:
+        # A link stays, and what it names is written: also where that is not there yet.
+        target = Path(path).resolve()
+        if target == Path.cwd():
+            raise InputError(f"{path}: the folder that the program stands in cannot be replaced")
         foreign = _foreign(target) if target.exists() else None
         if foreign is not None:
             raise InputError(
@@ -106,12 +108,13 @@ def save(
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-    except OSError as error:
+    except (OSError, RuntimeError, ValueError) as error:
+        # Paths that go round in a circle, or that no system takes, are told of as the last two.
         raise InputError(f"{path}: cannot be saved: {_why(error)}") from None
 
 
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+def _why(error: Exception) -> str:
+    return ((isinstance(error, OSError) and error.strerror) or str(error)).lower()
 
 
 def _write(

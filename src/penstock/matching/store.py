@@ -19,6 +19,7 @@ from penstock.matching.batch import Batch
 from penstock.matching.columns import Columns, ColumnsBuilder
 from penstock.matching.compile import TABLE_ATTRIBUTES_MAX, compile_table
 from penstock.matching.delta import Delta, forecast_of
+from penstock.matching.forking import look_after
 from penstock.matching.homes import BUFFERED, NOWHERE, SEVERAL, Homes
 from penstock.matching.ids import IdTable
 from penstock.matching.kernels.delta_nodes import Forecast
@@ -103,6 +104,7 @@ class Store:
         """What readers see, if they need not wait for anything."""
         self._mergers: dict[str, Merger] = {}
         self._failure: BaseException | None = None
+        look_after(self)
 
     @property
     def home(self) -> NDArray[np.int32]:
@@ -382,6 +384,10 @@ class Store:
                     except RuntimeError:
                         return  # no thread can be had now; the next change tries again
                     self._mergers[kind] = thread
+
+    def forget_mergers(self) -> None:
+        """This is a new process, in which no thread merges yet."""
+        self._mergers.clear()
 
     def _to_merge(self, kind: str) -> tuple[Part | Delta, ...]:
         """The parts that should be merged now: neighbours."""
