@@ -20,6 +20,7 @@ from penstock.wire.messages import (
     Control,
     LinkDown,
     LinkUp,
+    Lost,
     Publish,
     Resync,
     Subscribe,
@@ -65,9 +66,28 @@ def test_what_a_client_has_not_advertised_is_refused() -> None:
     assert "advertisements" in refused.reason
 
 
-def test_a_client_that_is_not_connected_is_an_error() -> None:
-    with pytest.raises(PenstockError, match="'p' is not a client"):
-        broker().handle(Subscribe("s", as_predicate("x > 1")), "p", 0)
+def test_what_nobody_may_say_is_an_error() -> None:
+    b = broker()
+    with pytest.raises(PenstockError, match="Subscribe is for clients; 'p' is not connected"):
+        b.handle(Subscribe("s", as_predicate("x > 1")), "p", 0)
+    b.handle(LinkUp(), "n", 0)
+    with pytest.raises(PenstockError, match="'n' is a neighbour, which says so in a Control"):
+        b.handle(Subscribe("s", as_predicate("x > 1")), "n", 0)
+    with pytest.raises(PenstockError, match="a broker is not sent Lost by itself"):
+        b.handle(Lost("b", (0, 1), ()), "n", 0)  # type: ignore[arg-type]
+
+
+def test_clients_may_write_filters_as_text_and_events_as_dicts() -> None:
+    b = broker()
+    b.handle(LinkUp(client=True), "p", 0)
+    b.handle(Advertise("a", "x >= 0"), "p", 0)  # type: ignore[arg-type]
+    b.handle(Subscribe("s", "x > 1"), "p", 0)  # type: ignore[arg-type]
+    (delivered,) = b.handle(Publish({"x": 3}), "p", 0)  # type: ignore[arg-type]
+    assert isinstance(delivered, Deliver)
+    assert delivered.publish.event == Event({"x": 3})
+    with pytest.raises(PenstockError, match="expected"):
+        b.handle(Subscribe("t", "x >"), "p", 0)  # type: ignore[arg-type]
+    assert len(b.table) == 1
 
 
 def test_a_filter_that_changes_in_place_leaves_no_gap() -> None:

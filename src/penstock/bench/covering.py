@@ -189,7 +189,7 @@ def _print(rows: list[Measured], lines: list[Line], how: Degree, options: argpar
     )
     console.print(
         f"Tree identifiers: {none.matched:,} of {none.handled:,} matching operations are left where only the "
-        f"first broker matches, {none.matched / none.handled:.1%} (seed paper 004: {PAPER_TREE_SHARE:.1%})."
+        f"first broker matches, {none.matched / none.handled:.1%} (Li and others: {PAPER_TREE_SHARE:.1%})."
     )
 
 

@@ -215,7 +215,7 @@ def _print_remarks(say: Callable[[str], None], halves: list[Half]) -> None:
             row = next(row for row in half.rows if row.scheme == "identity")
             say(
                 f"{half.title}: with tree identifiers and identity, {row.matched:,} of {row.handled:,} "
-                f"matching operations are left, {tree_share(row):.1%} (seed paper 004: 11.3 %)."
+                f"matching operations are left, {tree_share(row):.1%} (Li and others: 11.3 %)."
             )
 
 

@@ -27,6 +27,7 @@ from penstock.broker.table import Table
 from penstock.broker.trees import HERE, Trees
 from penstock.errors import PenstockError
 from penstock.filters.filter import ALWAYS
+from penstock.filters.parsing import as_predicate
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Tree
 from penstock.routing.schemes.scheme import Scheme, Source
@@ -125,9 +126,14 @@ class Broker:
             self._publishing.on_publish(message, link)
             return effects
         kind = type(message)
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise PenstockError(f"{self.name}: a broker is not sent {kind.__name__} by itself")
         if kind in _OF_CLIENTS and link not in self._clients:
-            raise PenstockError(f"{self.name}: {link!r} is not a client that is connected")
-        self._handlers[kind](message, link, now)
+            is_neighbour = link in self._outbox.links
+            how = "is a neighbour, which says so in a Control" if is_neighbour else "is not connected"
+            raise PenstockError(f"{self.name}: {kind.__name__} is for clients; {link!r} {how}")
+        handler(message, link, now)
         self._outbox.close()
         return effects
 
@@ -138,8 +144,9 @@ class Broker:
             return
         known = self._clients[link].advertisements
         before = known.get(message.tree)
+        predicate = as_predicate(message.filter)
         known[message.tree] = tree = self._new_name()
-        self._advertising.plant(tree, message.filter, 0, HERE)
+        self._advertising.plant(tree, predicate, 0, HERE)
         if before is not None:
             self._fell(before, now)
 

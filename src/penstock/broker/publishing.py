@@ -11,6 +11,7 @@ from penstock.broker.outbox import Outbox
 from penstock.broker.table import Table
 from penstock.broker.trees import HERE, Trees
 from penstock.filters.predicate import Predicate
+from penstock.model.events import Event, as_event
 from penstock.model.names import Key, Tree
 from penstock.wire.messages import Publish
 
@@ -48,12 +49,13 @@ class Publishing:
         """An event comes from a client or from a neighbour."""
         client = self._clients.get(link)
         if client is not None:
-            tree = self._tree_of(message, client)
+            event = as_event(message.event)
+            tree = self._tree_of(event, client)
             if tree is None:
                 why = "the event matches none of the client's advertisements"
                 self._outbox.effects.append(Refuse(link, why))
                 return
-            message = Publish(message.event, tree, self._last.get(tree, 0) + 1)
+            message = Publish(event, tree, self._last.get(tree, 0) + 1)
         elif link not in self._outbox.links:
             return
         elif self._last.get(message.tree, 0) >= message.number:
@@ -68,12 +70,12 @@ class Publishing:
         """A tree is gone for ever."""
         self._last.pop(tree, None)
 
-    def _tree_of(self, message: Publish, client: Client) -> Tree | None:
+    def _tree_of(self, event: Event, client: Client) -> Tree | None:
         """The tree that an event of a client goes down."""
         if not self._advertisements:
             return next(iter(self._trees.through(HERE)))
         for tree in client.advertisements.values():
-            if self._trees[tree].filter.matches(message.event):
+            if self._trees[tree].filter.matches(event):
                 return tree
         return None
 

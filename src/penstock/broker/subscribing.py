@@ -11,6 +11,7 @@ from penstock.broker.clients import Clients
 from penstock.broker.outbox import Outbox
 from penstock.broker.table import Entry, Table
 from penstock.broker.trees import Trees
+from penstock.filters.parsing import as_predicate
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import overlaps
 from penstock.model.names import Tree
@@ -52,11 +53,12 @@ class Subscribing:
     def on_client_subscribe(self, message: Subscribe, link: str, name: str) -> None:
         """A client wants something, which the network will know by a name; perhaps instead of what it had."""
         client = self._clients[link]
+        predicate = as_predicate(message.filter)
         before = client.subscriptions.get(message.key)
         client.subscriptions[message.key] = name
         client.names[name] = message.key
-        trees = frozenset(t for t, branch in self._trees.items() if overlaps(message.filter, branch.filter))
-        self.put(Source(link, name), Entry(message.filter, trees))
+        trees = frozenset(t for t, branch in self._trees.items() if overlaps(predicate, branch.filter))
+        self.put(Source(link, name), Entry(predicate, trees))
         if before is not None:
             del client.names[before]
             self.drop(Source(link, before))

@@ -104,6 +104,10 @@ class Network:
 
     def add_link(self, a: str, b: str, model: LinkModel | None = None) -> None:
         """A link between two brokers, up."""
+        for name in (a, b):
+            self._need(name)
+        if a == b or b in self._directions[a]:
+            raise PenstockError(f"{a} and {b} are the same broker, or linked already")
         model = model or LinkModel()
         self._directions[a][b] = Direction(b, a, model)
         self._directions[b][a] = Direction(a, b, model)
@@ -111,9 +115,16 @@ class Network:
 
     def add_client(self, name: str, home: str) -> Client:
         """A client of a broker."""
+        self._need(home)
+        if name in self.clients or name in self.nodes:
+            raise PenstockError(f"there is a {name} already")
         client = self.clients[name] = Client(name, home)
         self._handle(self.nodes[home], LinkUp(client=True), name)
         return client
+
+    def _need(self, broker: str) -> None:
+        if broker not in self.nodes:
+            raise PenstockError(f"there is no broker {broker!r}")
 
     def links(self) -> Iterable[tuple[str, str]]:
         """All links, each once."""
