@@ -153,3 +153,18 @@ def test_imperfect_mergers_stay_within_their_budget(budget: float, asked: int) -
 def test_a_scheme_that_there_is_not_is_refused() -> None:
     with pytest.raises(PenstockError, match="no scheme 'magic'; there are flooding, simple"):
         scheme_named("magic")
+
+
+def test_mergers_stay_small_however_many_filters_there_are() -> None:
+    scheme, tree = Merging(), frozenset("t")
+    for number in range(300):
+        text = f"x >= {number} and x < {number + 1}"
+        scheme.put(Source("l", number), Offer(as_predicate(text), tree))
+    for number in range(0, 300, 2):
+        scheme.drop(Source("l", number))
+    assert len(scheme.asked) < 20
+    sizes = [len(f.conditions["x"].cuts) for offer in scheme.asked.values() for f in offer.filter.filters]
+    assert max(sizes) <= 128
+    for number in range(1, 300, 2):
+        wanted = as_predicate(f"x >= {number} and x < {number + 1}")
+        assert any(covers(offer.filter, wanted) for offer in scheme.asked.values())

@@ -37,6 +37,9 @@ class Advertising:
         before = self._trees.plant(tree, predicate, epoch, way)
         self._outbox.tell_all(Advertise(tree, predicate, epoch), way)
         if before != way:
+            if before is not None and way != HERE:
+                # It was told that the tree can be reached through here, which is so no longer.
+                self._outbox.tell(way, [Unreachable(tree)])
             self._subscribing.reoffer_all(tree, before)
         self._subscribing.bind(tree, predicate)
         self._subscribing.reoffer_all(tree, way)
@@ -54,10 +57,11 @@ class Advertising:
     def on_advertise(self, message: Advertise, link: str, now: float) -> None:
         """A neighbour can reach a tree."""
         tree = message.tree
+        self._trees.offer(tree, link)
         if self._trees.is_news(tree, message.epoch):
             self.plant(tree, message.filter, message.epoch, link)
         elif self._trees.is_missed(tree):
-            self._trees.decline(tree, link)
+            # The neighbour knows a way, but it may lead through here; with a new epoch it will not.
             self._ask_for([tree], now)
 
     def on_unadvertise(self, message: Unadvertise, link: str, now: float) -> None:
@@ -121,8 +125,8 @@ class Advertising:
             self._trees.fell(tree, now, unadvertised=False)
             self._subscribing.unbind(tree)
         orphans = [tree for tree, _branch in self._trees.orphans()]
-        missed = [tree for tree in self._trees.declined() if tree not in self._trees]
-        self._ask_for(orphans + missed, now, every=lease / 3)
+        gone = [tree for tree in self._trees.offered() if tree not in self._trees]
+        self._ask_for(orphans + gone, now, every=lease / 3)
         return over
 
     def _ask_for(self, trees: Iterable[Tree], now: float, *, every: float = 0.0) -> None:

@@ -133,7 +133,11 @@ class Broker:
             is_neighbour = link in self._outbox.links
             how = "is a neighbour, which says so in a Control" if is_neighbour else "is not connected"
             raise PenstockError(f"{self.name}: {kind.__name__} is for clients; {link!r} {how}")
-        handler(message, link, now)
+        try:
+            handler(message, link, now)
+        except Exception:
+            self._outbox.discard()
+            raise
         self._outbox.close()
         return effects
 
@@ -173,6 +177,8 @@ class Broker:
     # Links
 
     def _on_link_up(self, message: LinkUp, link: str, now: float) -> None:
+        if not link:
+            raise PenstockError(f"{self.name}: a link has a name")
         if link in self._outbox.links or link in self._clients:
             # It must have been down for a while, unnoticed.
             self._on_link_down(LinkDown(), link, now)
@@ -209,8 +215,13 @@ class Broker:
 
     def _on_control(self, message: Control, link: str, now: float) -> None:
         if self._is_next(message, link, now):
-            for body in message.bodies:
-                self._take(body, link, now)
+            try:
+                for body in message.bodies:
+                    self._take(body, link, now)
+            except Exception:
+                # What was meant is not known: have all of it said again.
+                self._outbox.links[link].forget()
+                raise
 
     def _take(self, body: Body, link: str, now: float) -> None:
         if isinstance(body, Subscribe):

@@ -38,6 +38,10 @@ class Outbox:
         del self.links[link]
         self._pending.pop(link, None)
 
+    def discard(self) -> None:
+        """Forget what neighbours were to be told."""
+        self._pending = {}
+
     def close(self) -> None:
         """Send what neighbours are to be told: each by itself, or packed."""
         if not self._pending:

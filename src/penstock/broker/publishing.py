@@ -56,7 +56,7 @@ class Publishing:
                 self._outbox.effects.append(Refuse(link, why))
                 return
             message = Publish(event, tree, self._last.get(tree, 0) + 1)
-        elif link not in self._outbox.links:
+        elif link not in self._outbox.links or message.tree not in self._trees:
             return
         elif self._last.get(message.tree, 0) >= message.number:
             self.duplicates += 1

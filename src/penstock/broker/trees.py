@@ -54,7 +54,7 @@ class Trees:
         self._known: dict[Tree, Branch] = {}
         self._through: dict[str, frozenset[Tree]] = {}
         self._stumps: dict[Tree, Stump] = {}
-        self._declined: dict[Tree, set[str]] = {}
+        self._offers: dict[Tree, dict[str, None]] = {}
 
     def __getitem__(self, tree: Tree) -> Branch:
         return self._known[tree]
@@ -83,27 +83,28 @@ class Trees:
         return known is None or epoch > known.epoch
 
     def is_missed(self, tree: Tree) -> bool:
-        """Whether there is no way to a tree that has not been unadvertised, and might be one."""
+        """Whether there is no way to a tree that has not been unadvertised."""
         known = self._known.get(tree)
         if known is not None:
             return known.way is None
         return tree in self._stumps and not self._stumps[tree].unadvertised
 
-    def decline(self, tree: Tree, link: str) -> None:
-        """A neighbour knows a way to a missed tree, but perhaps through here; a new epoch is needed."""
-        self._declined.setdefault(tree, set()).add(link)
+    def offer(self, tree: Tree, link: str) -> None:
+        """A neighbour knows a way to a tree."""
+        self._offers.setdefault(tree, {})[link] = None
 
     def retract(self, link: str, tree: Tree | None = None) -> None:
         """A neighbour knows no way to a tree any more, or to none at all."""
-        for known in [tree] if tree is not None else list(self._declined):
-            links = self._declined.get(known, set())
-            links.discard(link)
-            if not links:
-                self._declined.pop(known, None)
+        for known in [tree] if tree is not None else list(self._offers):
+            links = self._offers.get(known)
+            if links is not None:
+                links.pop(link, None)
+                if not links:
+                    del self._offers[known]
 
-    def declined(self) -> list[Tree]:
-        """The trees to which neighbours know a way, and this broker none."""
-        return list(self._declined)
+    def offered(self) -> list[Tree]:
+        """The trees to which neighbours know a way, and this broker none: those to ask for."""
+        return [tree for tree in self._offers if self.is_missed(tree)]
 
     def last_epoch(self, tree: Tree) -> int:
         """The highest epoch that has been seen of a tree."""
@@ -116,7 +117,6 @@ class Trees:
         before = None if known is None else known.way
         self._known[tree] = Branch(predicate, epoch, way)
         self._stumps.pop(tree, None)
-        self._declined.pop(tree, None)
         self._leave(tree, before)
         self._through[way] = self.through(way) | {tree}
         return before
@@ -133,8 +133,6 @@ class Trees:
         branch = self._known.pop(tree)
         self._leave(tree, branch.way)
         self._stumps[tree] = Stump(branch.epoch, unadvertised, now)
-        if unadvertised:
-            self._declined.pop(tree, None)
         while len(self._stumps) > _STUMPS_MAX:
             del self._stumps[next(iter(self._stumps))]
 

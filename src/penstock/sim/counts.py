@@ -22,6 +22,8 @@ class Counts:
         self.published = 0
         self.refused = 0
         self.delivered = 0
+        self.repeated = 0
+        """Deliveries that clients dropped, as they had had them from an earlier life of their broker."""
         self.lost = 0
         """Messages that links lost, or that found nobody."""
         self.hops = 0

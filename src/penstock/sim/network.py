@@ -45,6 +45,8 @@ class Client:
         self.advertisements: dict[Key, Predicate] = {}
         self.ever: dict[Key, Predicate] = {}
         """All that was ever asked for under each key."""
+        self.last: dict[str, int] = {}
+        """The number of the last event that it got on each tree."""
 
 
 class Node:
@@ -73,6 +75,8 @@ class Network:
         service: ServiceModel | None = None,
     ) -> None:
         self.now = 0.0
+        self.caused_max = 10**12
+        """So many messages and timers are no longer what anybody wants to simulate."""
         self.counts = Counts()
         self.random = Random(seed)
         self.nodes: dict[str, Node] = {}
@@ -82,7 +86,8 @@ class Network:
         self.on_carry: Callable[[str, str, Publish], None] | None = None
         self.on_handle: Callable[[float, str, str, Message], None] | None = None
         self._make_scheme = make_scheme
-        self._advertisements = advertisements
+        self.is_perfect = make_scheme().perfect
+        self.advertisements = advertisements
         self._lease = lease
         service = service or ServiceModel()
         self._service = None if service.is_free else service
@@ -247,6 +252,13 @@ class Network:
         for key, predicate in client.subscriptions.items():
             self._say(client, Subscribe(key, predicate))
 
+    def leave(self, client: Client) -> None:
+        """A client goes, with all that it wanted; it may come back without."""
+        client.subscriptions.clear()
+        client.advertisements.clear()
+        self._handle(self.nodes[client.home], LinkDown(), client.name)
+        self._handle(self.nodes[client.home], LinkUp(client=True), client.name)
+
     def cut(self, a: str, b: str) -> None:
         """A link goes down; what is under way on it is lost."""
         for direction in (self._directions[a][b], self._directions[b][a]):
@@ -283,7 +295,7 @@ class Network:
             node.name,
             self._make_scheme,
             self.matching,
-            advertisements=self._advertisements,
+            advertisements=self.advertisements,
             incarnation=node.lives,
             lease=self._lease,
         )
@@ -309,6 +321,8 @@ class Network:
         while heap and heap[0][0] <= until:
             self.now, _caused, action, arguments = pop(heap)
             action(*arguments)
+            if self._caused > self.caused_max:
+                raise PenstockError(f"more than {self.caused_max:,} messages and timers: a storm")
         if until != float("inf"):
             self.now = until
 
@@ -386,8 +400,14 @@ class Network:
         self._arrive(node, message, direction.link)
 
     def _deliver(self, effect: Deliver) -> None:
+        client = self.clients[effect.link]
+        tree, number = effect.publish.tree, effect.publish.number
+        if self.nodes[client.home].lives > 1 and client.last.get(tree, 0) >= number:
+            # Its broker does not remember what it delivered in an earlier life; the client does.
+            self.counts.repeated += 1
+            return
+        client.last[tree] = number
         self.counts.delivered += 1
         self.counts.delays.append(self.now - self._sent_at[id(effect.publish.event)])
         if self.on_deliver is not None:
-            client = self.clients[effect.link]
             self.on_deliver(client, effect.publish, effect.subscriptions, self.now)

@@ -47,7 +47,7 @@ class Plan(msgspec.Struct, frozen=True):
 def draw(seed: int) -> Plan:
     """The plan of a seed."""
     random = Random(f"plan {seed}")
-    brokers = random.randint(1, 9)
+    brokers = random.randint(1, 9) if random.random() < 0.9 else random.randint(10, 14)
     edges = topologies.topology(
         random.choice(topologies.KINDS),
         brokers,
@@ -65,7 +65,9 @@ def draw(seed: int) -> Plan:
         edges=tuple(edges),
         homes=homes,
         steps=tuple(artist.steps()),
-        latencies=tuple(round(random.uniform(0.001, 0.05), 4) for _ in edges),
+        latencies=tuple(
+            0.0 if random.random() < 0.05 else round(random.uniform(0.001, 0.05), 4) for _ in edges
+        ),
     )
 
 
@@ -118,6 +120,8 @@ class _Artist:
             return Step("advertise", (client, random.choice("ab"), self._filter(wide=True)))
         if choice < 0.82:
             return Step("unadvertise", (client, random.choice("ab")))
+        if choice < 0.84:
+            return Step("leave", (client,))
         return self._publish()
 
     def _fault(self) -> Step:
@@ -144,15 +148,18 @@ class _Artist:
             return Step("heal", (a, b))
         if verb == "degrade":
             kind = random.choice(["loss", "duplicate", "reorder", "delay"])
-            return Step("degrade", (a, b, kind, round(random.uniform(0.05, 0.6), 2)))
+            much = 1.0 if kind == "loss" and random.random() < 0.3 else round(random.uniform(0.05, 0.6), 2)
+            return Step("degrade", (a, b, kind, much))
         if verb == "flap":
             return Step("flap", (a, b))
         self._cut.add((a, b))
         return Step("cut", (a, b))
 
     def _mend(self) -> list[Step]:
-        """Put everything right again."""
+        """Put everything right again, or only the links that are not cut: then nothing is said anew."""
         random = self._random
+        if random.random() < 0.3:
+            return [Step("restore")]
         steps = [Step("restart", (broker, random.random() < 0.5)) for broker in sorted(self._crashed)]
         steps += [Step("heal", edge) for edge in sorted(self._cut)]
         self._crashed, self._cut = set(), set()

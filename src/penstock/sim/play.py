@@ -7,6 +7,7 @@ import msgspec
 
 from penstock.filters.parsing import as_predicate
 from penstock.model.events import Event
+from penstock.model.names import Key
 from penstock.routing.schemes.catalog import scheme_named
 from penstock.routing.schemes.scheme import Scheme
 from penstock.sim.checkers.checker import Checker, Published
@@ -14,6 +15,7 @@ from penstock.sim.checkers.delivered import Delivered
 from penstock.sim.checkers.loops import Loops
 from penstock.sim.checkers.once import Once
 from penstock.sim.checkers.order import Order
+from penstock.sim.checkers.silence import Silence
 from penstock.sim.checkers.tables import Tables
 from penstock.sim.checkers.trees import Ways
 from penstock.sim.links import LinkModel
@@ -23,6 +25,10 @@ from penstock.sim.trace import Trace
 
 _SETTLING: Final = 5 * LEASE
 """Time in which a network comes to rest after whatever happened: leases run out, and what follows."""
+
+
+_STORM: Final = 1_000_000
+"""A plan that leads to so many messages and timers does not come to rest; the longest have a tenth of it."""
 
 
 class Outcome(msgspec.Struct):
@@ -48,7 +54,9 @@ class _Play:
         self._network = network = Network(
             make_scheme, advertisements=plan.advertisements, lease=LEASE, seed=plan.seed
         )
+        network.caused_max = _STORM
         self._delivered = Delivered(network)
+        self._silence = Silence(network)
         self._checkers: list[Checker] = [
             self._delivered,
             Once(network),
@@ -56,6 +64,7 @@ class _Play:
             Loops(network),
             Ways(network),
             Tables(network),
+            self._silence,
         ]
         self._rests = False
         self._open = False
@@ -114,6 +123,8 @@ class _Play:
         self._open = False
         if network.is_lossy():
             return
+        self._silence.begin()
+        network.run(network.now + LEASE)
         self._rests = True
         self._wrong += [f"{type(c).__name__}: {text}" for c in self._checkers for text in c.at_rest()]
 
@@ -127,14 +138,13 @@ class _Play:
         allowed = not self._plan.advertisements or any(
             predicate.matches(made) for predicate in publisher.advertisements.values()
         )
-        expected = frozenset[str]()
+        expected: dict[str, frozenset[Key]] = {}
         if allowed and self._rests:
             near = network.component(publisher.home)
-            expected = frozenset(
-                other.name
-                for other in network.clients.values()
-                if other.home in near and any(p.matches(made) for p in other.subscriptions.values())
-            )
+            for other in network.clients.values():
+                keys = frozenset(key for key, p in other.subscriptions.items() if p.matches(made))
+                if other.home in near and keys:
+                    expected[other.name] = keys
         published = Published(publisher.name, made, self._rests, expected)
         if network.is_running(publisher.home):
             for checker in self._checkers:
@@ -162,6 +172,10 @@ class _Play:
         known = self._network.clients[f"c{client}"]
         if key in known.advertisements:
             self._network.unadvertise(known, key)
+
+    def _leave(self, client: int) -> None:
+        self._rests = False
+        self._network.leave(self._network.clients[f"c{client}"])
 
     def _fault(self) -> None:
         self._rests = False

@@ -1,4 +1,7 @@
-"""Event flooding: nothing is asked of anybody; every event goes to every broker, along its tree."""
+"""Event flooding: nothing is asked of anybody; every event goes to every broker.
+
+Over every link, too: each broker passes on the copy that came the way its tree goes, and drops the others.
+"""
 
 from penstock.routing.offers import Offer
 from penstock.routing.schemes.scheme import NO_STEPS, Scheme, Source, Steps

@@ -27,6 +27,9 @@ from penstock.routing.schemes.scheme import Asked, Steps
 _CUTS_MAX: Final = 128
 """A merger's value sets have at most so many ends; larger ones would cost more than they spare."""
 
+_MEMBERS_MAX: Final = 64
+"""So many filters are merged into one at most: what leaves has the rest merged anew."""
+
 _CANDIDATES: Final = 16
 """So many groups are tried for an imperfect merger."""
 
@@ -49,6 +52,7 @@ class Merging(Covering):
 
     def __init__(self, table: MakeTable = forest, budget: float = 0.0) -> None:
         super().__init__(table)
+        self.perfect = not budget
         self._budget = budget
         self._numbers = count()
         self._groups: dict[int, Group] = {}
@@ -122,7 +126,7 @@ class Merging(Covering):
             del group.members[member], self._home[member]
         if roots:
             rest = merge(group.members, budget=self._budget).predicate
-            if len(rest.filters) == 1 or len(group.members) == 1:
+            if _is_fit(rest) or len(group.members) == 1:
                 self._list(at, rest)
                 return
         del self._groups[at]
@@ -135,6 +139,8 @@ class Merging(Covering):
         """A group that the filter merges with perfectly, and the merger."""
         for likeness in _likenesses(predicate, trees):
             for at in self._alike.get(likeness, ()):
+                if len(self._groups[at].members) >= _MEMBERS_MAX:
+                    continue
                 merger = merge([self._groups[at].merger, predicate]).predicate
                 if _is_fit(merger):
                     return at, merger
@@ -146,6 +152,8 @@ class Merging(Covering):
             return None
         found: tuple[float, int, Predicate] | None = None
         for at in list(self._alike.get((trees, tuple(predicate.filters[0].conditions)), ()))[-_CANDIDATES:]:
+            if len(self._groups[at].members) >= _MEMBERS_MAX:
+                continue
             merged = merge([*self._groups[at].members, predicate], budget=self._budget)
             if _is_fit(merged.predicate) and (found is None or merged.excess < found[0]):
                 found = merged.excess, at, merged.predicate

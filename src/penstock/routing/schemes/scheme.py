@@ -55,6 +55,9 @@ class Scheme(ABC):
     packs: ClassVar[bool] = False
     """Whether all that one message leads to is sent in one."""
 
+    perfect: bool = True
+    """Whether nothing is asked for that nobody wants."""
+
     def __init__(self) -> None:
         self.asked: dict[Key, Offer] = {}
 

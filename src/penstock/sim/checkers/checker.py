@@ -15,8 +15,8 @@ class Published(NamedTuple):
     client: str
     event: Event
     at_rest: bool
-    expected: frozenset[str]
-    """The clients that must get it, if the network is at rest."""
+    expected: dict[str, frozenset[Key]]
+    """The clients that must get it, if the network is at rest, and for which of their subscriptions."""
 
 
 class Checker:

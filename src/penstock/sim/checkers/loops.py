@@ -12,11 +12,12 @@ class Loops(Checker):
 
     def __init__(self, network: Network) -> None:
         super().__init__(network)
-        self._carried: dict[tuple[str, str, str, int], None] = {}
+        self._carried: dict[tuple[str, int, str, str, int], None] = {}
         self._wrong: list[str] = []
 
     def on_carry(self, a: str, b: str, publish: Publish) -> None:  # noqa: D102
-        name = a, b, publish.tree, publish.number
+        # A broker that has lost its memory may pass an event on again.
+        name = a, self.network.nodes[a].lives, b, publish.tree, publish.number
         if name in self._carried:
             self._wrong.append(
                 f"{publish.event} ({publish.tree} {publish.number}) went from {a} to {b} twice"

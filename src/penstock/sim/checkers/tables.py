@@ -60,5 +60,13 @@ class Tables(Checker):
                         yield f"{name} does not know {predicate} from {place[1]} on {place[2]}"
         for place, there in known.items():
             for predicate in there:
-                if not any(covers(predicate, wanted) for wanted in needed.get(place, ())):
-                    yield f"{name} knows {predicate} from {place[1]} on {place[2]}, which nobody needs"
+                why = self._too_much(predicate, needed.get(place, {}))
+                if why:
+                    yield f"{name} knows {predicate} from {place[1]} on {place[2]}, {why}"
+
+    def _too_much(self, predicate: Predicate, needed: dict[Predicate, None]) -> str:
+        """Why an entry should not be there, if it should not."""
+        if not any(covers(predicate, wanted) for wanted in needed):
+            return "which nobody needs"
+        wanted = Predicate([f for p in needed for f in p.filters])
+        return "more than is wanted" if self.network.is_perfect and not covers(wanted, predicate) else ""
