@@ -286,3 +286,158 @@ def test_an_error_names_the_row_as_it_was_given() -> None:
     table = {"id": [1, 2, 1], "filter": [1, 1, 1], "attribute": ["x"] * 3, "op": ["=", "~", "="]}
     with pytest.raises(FilterError, match="row 1: '~' is no operator"):
         Matcher().add_constraints(pa.table({**table, "number": [1, 2, 3]}))
+
+
+# What tables hold, and what they are told
+
+
+def constraints(**columns: object) -> pa.Table:
+    """Three rows, of which some columns are others."""
+    plain: dict[str, object] = {"id": ["a", "b", "c"], "attribute": ["x", "y", "z"], "op": ["="] * 3}
+    return pa.table({**plain, "number": [1, 2, 3], **columns})
+
+
+def dictionary(indices: list[int], entries: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.uint32()), entries)
+
+
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_views_are_texts(as_dictionary: bool) -> None:
+    """Which Polars has, and Arrow cannot take from."""
+
+    def views(*texts: str) -> pa.Array:
+        made = pa.array(texts, pa.string_view())
+        return dictionary([0, 1, 2], made) if as_dictionary else made
+
+    table = pa.table(
+        {
+            "id": views("a", "b", "a"),
+            "filter": views("f", "f", "f"),
+            "attribute": views("x", "y", "z"),
+            "op": views("=", "=", "="),
+            "string": views("p", "q", "r"),
+        }
+    )
+    made = Matcher()
+    made.add_constraints(table)
+    assert [f.to_sql() for f in made.filters("a")] == ["x = 'p' and z = 'r'"]
+    assert [f.to_sql() for f in made.filters("b")] == ["y = 'q'"]
+
+
+def test_lists_of_views_are_lists_of_texts() -> None:
+    texts = pa.array([["p", "q"], ["q"], ["p", "r"]], pa.large_list(pa.string_view()))
+    made = Matcher()
+    made.add_constraints(constraints(op=["in", "=", "between"], string=texts, number=pa.nulls(3)))
+    assert made.match({"x": "q"}) == ["a"]
+    assert made.match({"y": "q"}) == ["b"]
+    assert made.match({"z": "q"}) == ["c"]
+
+
+def test_entries_of_a_dictionary_that_no_row_has_are_not_looked_at() -> None:
+    texts = pa.array(["", "a", None, "x" * 100_000, "b", *(f"other{i}" for i in range(70_000))])
+    few = dictionary([1, 1, 4], texts)
+    numbers = dictionary([1, 1, 1], pa.array([2**64 - 1, 5], pa.uint64()))
+    made = Matcher()
+    made.add_constraints(constraints(id=few, attribute=few, filter=few, number=numbers))
+    assert made.ids() == ["a", "b"]
+    assert made.match({"a": 5}) == ["a"]
+    assert list(made._store.names) == ["a", "b"]
+    assert made._store.ids.count == 2
+
+
+def test_what_rows_beside_a_slice_hold_is_not_looked_at() -> None:
+    numbers = pa.array([[2**64 - 1, 1], [1, 5], [3]], pa.list_(pa.uint64()))
+    made = Matcher()
+    made.add_constraints(constraints(op=["between", "between", "in"], number=numbers).slice(1))
+    assert made.match({"y": 4}) == ["b"]
+
+
+def not_utf8(*texts: bytes) -> pa.Array:
+    plain = pa.array(texts, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(plain), plain.buffers())
+
+
+WRONG_ROWS: dict[str, tuple[str, str, dict[str, object]]] = {
+    "id": ("id", "an id is empty", {"id": ["a", "a", ""]}),
+    "id of a dictionary": ("id", "is empty", {"id": dictionary([1, 1, 0], pa.array(["", "a"]))}),
+    "number as id": ("id", "64-bit", {"id": pa.array([1, 1, 2**64 - 1], pa.uint64())}),
+    "id that is no text": ("id", "not UTF-8", {"id": not_utf8(b"a", b"a", b"\xff")}),
+    "attribute": ("attribute", "name is empty", {"attribute": ["x", "x", ""]}),
+    "long attribute": ("attribute", "NAME_LENGTH_MAX", {"attribute": ["x", "x", "y" * 9_999]}),
+    "op": ("op", "not UTF-8", {"op": not_utf8(b"=", b"=", b"\xff")}),
+    "number": ("number", "64-bit", {"number": pa.array([1, 1, 2**64 - 1], pa.uint64())}),
+    "number of a list": (
+        "number",
+        "64-bit",
+        {"op": ["in"] * 3, "number": pa.array([[1], [1], [1, 2**64 - 1]], pa.list_(pa.uint64()))},
+    ),
+    "time": ("time", "64-bit", {"number": None, "time": pa.array([1, 1, 2**60], pa.timestamp("s"))}),
+    "string": ("string", "not UTF-8", {"number": None, "string": not_utf8(b"a", b"a", b"\xff")}),
+}
+
+
+@pytest.mark.parametrize(("column", "says", "columns"), WRONG_ROWS.values(), ids=WRONG_ROWS)
+def test_what_is_wrong_is_named_with_its_row_and_column(
+    column: str, says: str, columns: dict[str, object]
+) -> None:
+    given = {name: pa.nulls(3) if values is None else values for name, values in columns.items()}
+    made = Matcher()
+    with pytest.raises(PenstockError, match=f"^row 2, column '{column}': .*{says}") as caught:
+        made.add_constraints(constraints(**given))
+    assert caught.value.row == 2
+    # Which add_constraints does not take.
+    assert "skip" not in str(caught.value)
+    assert len(made) == 0
+
+
+def test_of_wrong_rows_the_first_is_named() -> None:
+    with pytest.raises(FilterError, match=r"^row 1: ") as caught:
+        Matcher().add_constraints(constraints(number=[3.0, math.inf, -math.inf]))
+    assert caught.value.row == 1
+    with pytest.raises(PenstockError, match=r"^row 1, column 'id': "):
+        Matcher().add_constraints(constraints(id=dictionary([1, 2, 0], pa.array(["", "a", "b" * 9_999]))))
+
+
+ODD_TYPES = {
+    "list": pa.array([["a"]] * 3),
+    "struct": pa.array([{"a": 1}] * 3),
+    "map": pa.array([[("a", 1)]] * 3, pa.map_(pa.string(), pa.int64())),
+    "run_end_encoded": pa.array(["a"] * 3, pa.run_end_encoded(pa.int32(), pa.string())),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_TYPES)
+@pytest.mark.parametrize("column", ["id", "attribute", "op", "filter"])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_columns_of_odd_types_are_refused(column: str, kind: str, rows: int) -> None:
+    if column == "filter" and not rows:
+        pytest.skip("of no rows there is nothing to tell apart")
+    with pytest.raises(InputError, match=f"the column {column} of a table of constraints is of type {kind}"):
+        Matcher().add_constraints(constraints(**{column: ODD_TYPES[kind]}).slice(0, rows))
+
+
+@pytest.mark.parametrize("column", ["id", "attribute", "op", "filter", "number"])
+def test_a_column_that_is_there_twice_is_refused(column: str) -> None:
+    table = constraints(filter=[1, 2, 3], another=[1, 2, 3]).append_column("another", pa.array([1, 2, 3]))
+    Matcher().add_constraints(table)
+    with pytest.raises(InputError, match=f"the column {column} twice"):
+        Matcher().add_constraints(table.append_column(column, table[column]))
+
+
+@pytest.mark.parametrize("op", ["in", "="])
+def test_lists_of_lists_are_refused(op: str) -> None:
+    with pytest.raises(InputError, match=r"the column number .* is of type list<"):
+        Matcher().add_constraints(constraints(op=[op] * 3, number=[[[1]]] * 3))
+
+
+def test_an_index_outside_a_dictionary_is_refused() -> None:
+    broken = pa.DictionaryArray.from_arrays(pa.array([0, 7, 0]), pa.array(["a"]), safe=False)
+    with pytest.raises(InputError, match="outside its dictionary"):
+        Matcher().add_constraints(constraints(attribute=broken))
+
+
+def test_a_table_of_no_rows_adds_nothing() -> None:
+    made = Matcher()
+    for kind in (pa.null(), pa.string(), pa.int64(), pa.string_view()):
+        made.add_constraints(constraints(id=pa.nulls(3, kind)).slice(3))
+    assert len(made) == 0

@@ -6,7 +6,7 @@ rows are about one attribute (`bulk_conjunctions`).
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,23 @@ from numpy.typing import NDArray
 from penstock.errors import FilterError, InputError, PenstockError
 from penstock.filters.constraint import OPPOSITES, Constraint
 from penstock.filters.filter import Filter
+from penstock.matching.bulk_arrays import (
+    VALUE_COLUMNS,
+    arrays_of_table,
+    checked_values,
+    encoded,
+    is_list,
+    needed,
+)
 from penstock.matching.bulk_conjunctions import Conditions, conjunctions
 from penstock.matching.bulk_lists import list_conditions
 from penstock.matching.columns import Columns, ColumnsBuilder, concatenate, offsets_of, runs
 from penstock.model.arrow import column_values, family_of_arrow
-from penstock.model.names import check_name
+from penstock.model.names import check_id, check_name
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-VALUE_COLUMNS: Final = ("number", "string", "bool", "time")
-"""The columns that hold values, of any type of their family, or lists of it; each may be missing."""
 
 
 def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns, "pa.Array"]:
@@ -35,114 +40,56 @@ def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns,
     one of VALUE_COLUMNS, the others being null. Rows of one filter may stand
     apart only where `filter` tells.
     """
-    table = table.combine_chunks()
-    for needed in ("id", "attribute", "op"):
-        if needed not in table.column_names:
-            raise InputError(
-                f"a table of constraints has the columns id, attribute and op; {needed} is missing"
-            )
+    import pyarrow as pa
+
+    arrays = arrays_of_table(table)
     rows = table.num_rows
     if rows == 0:
-        return ColumnsBuilder(names).build(), table["id"].combine_chunks()
-    group = _groups(table)
+        return ColumnsBuilder(names).build(), pa.array([], pa.int64())
+    ids = needed(arrays, "id")
+    group = _groups(arrays, ids.codes)
     order = np.arange(rows)
     if (np.diff(group) < 0).any():
-        if "filter" not in table.column_names:
+        if "filter" not in arrays:
             raise InputError(
                 "rows of one id do not follow one another; bring them together, or give a column `filter` "
                 "that says which rows belong together"
             )
         order = np.argsort(group, kind="stable")
     filter_of = group[order]
-    attribute_code, attributes = _needed(table, "attribute")
-    numbers = np.array([names.setdefault(check_name(name), len(names)) for name in attributes], np.int32)
-    of_row, templates = _templates(table)
+    checked_values(ids, "id", check_id)
+    attributes = needed(arrays, "attribute")
+    known = checked_values(attributes, "attribute", check_name)
+    numbers = np.array([names.setdefault(name, len(names)) for name in known], np.int32)
+    of_row, templates = _templates(arrays, rows)
     of_row = of_row[order]
     conditions = _expand(templates, of_row)._replace(
         names=list(names),
         ids=np.zeros(rows, np.int32),
         offsets=np.arange(rows + 1, dtype=np.int64),
-        attribute=numbers[attribute_code[order]],
+        attribute=numbers[attributes.codes[order]],
     )
     begins = np.flatnonzero(np.diff(filter_of, prepend=-1))
     made = conjunctions(Conditions(conditions, filter_of, of_row, order), len(begins))
-    return made, table["id"].combine_chunks().take(_indices(order[begins]))
+    return made, pa.DictionaryArray.from_arrays(pa.array(ids.codes[order[begins]]), ids.values)
 
 
-def _groups(table: "pa.Table") -> NDArray[np.int64]:
+def _groups(arrays: "dict[str, pa.Array]", id_code: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each row the number of its filter, in the order in which they come."""
-    code, _ = _needed(table, "id")
-    if "filter" in table.column_names:
-        filter_code, different = _encoded(table["filter"])
-        code = code * (len(different) + 1) + filter_code + 1
+    code = id_code
+    if "filter" in arrays:
+        filters = encoded(arrays["filter"], "filter")
+        code = code * (len(filters.values) + 1) + filters.codes + 1
     _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))
     return rank[inverse]
 
 
-def _indices(values: NDArray[np.int64]) -> "pa.Array":
-    import pyarrow as pa
-
-    return pa.array(values)
-
-
-def _needed(table: "pa.Table", name: str) -> tuple[NDArray[np.int64], list[Any]]:
-    """A column that has no nulls, as numbers of its different values."""
-    codes, different = _encoded(table[name])
-    if (codes < 0).any():
-        row = int(np.flatnonzero(codes < 0)[0])
-        raise InputError(f"the column {name} of a table of constraints has nulls").in_row(row)
-    return codes, different
-
-
-def _encoded(column: "pa.ChunkedArray") -> tuple[NDArray[np.int64], list[Any]]:
-    """A column as numbers of its different values; null is -1."""
-    return _encoded_array(_one_array(column))
-
-
-def _encoded_array(array: "pa.Array") -> tuple[NDArray[np.int64], list[Any]]:
-    import pyarrow as pa
-
-    if not pa.types.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    codes = _codes(array.indices)
-    # A dictionary may hold a value twice, and null.
-    different = array.dictionary.dictionary_encode()
-    number_of = np.append(_codes(different.indices), -1)
-    return number_of[codes], column_values(different.dictionary)
-
-
-def _codes(indices: "pa.Array") -> NDArray[np.int64]:
-    import pyarrow as pa
-
-    found: NDArray[np.int64] = indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _is_list(kind: "pa.DataType") -> bool:
-    import pyarrow as pa
-
-    ways = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
-    return any(getattr(pa.types, f"is_{way}")(kind) for way in ways)
-
-
-def _check_family(name: str, kind: "pa.DataType") -> None:
-    import pyarrow as pa
-
-    while _is_list(kind):
-        kind = kind.value_type
-    family = family_of_arrow(kind)
-    if not pa.types.is_null(kind) and (family is None or family.label != name):
-        what = kind if family is None else f"{kind}, which is a {family.label}"
-        raise InputError(f"the column {name} of a table of constraints is of type {what}")
-
-
-def _lists(column: "pa.ChunkedArray") -> "pa.Array":
+def _lists(array: "pa.Array") -> "pa.Array":
     """A column of lists of any kind as one of lists that lie end to end."""
     import pyarrow as pa
 
-    array = _one_array(column)
     if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
         return array
     import pyarrow.compute as pc
@@ -166,47 +113,40 @@ def _encoded_lists(array: "pa.Array", rows: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def _conditions_of_lists(
-    array: "pa.Array", op_code: NDArray[np.int64], ops: list[Any]
+    array: "pa.Array", name: str, op_code: NDArray[np.int64], ops: list[Any]
 ) -> tuple[NDArray[np.int64], Columns]:
     """The rows whose lists need not pass through the algebra one by one, and their conditions."""
     family = family_of_arrow(array.type.value_type)
     if family not in (Family.NUMBER, Family.STRING):
         return np.zeros(0, np.int64), ColumnsBuilder({}).build()
-    codes, values = _encoded_array(array.values)
-    return list_conditions(array, codes, values, op_code, ops, family)
+    inner = encoded(array.values, name)
+    return list_conditions(array, inner.codes, column_values(inner.values), op_code, ops, family)
 
 
-def _one_array(column: "pa.ChunkedArray") -> "pa.Array":
-    import pyarrow as pa
-
-    array = column.combine_chunks()
-    return array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
-
-
-def _templates(table: "pa.Table") -> tuple[NDArray[np.int64], Columns]:
+def _templates(arrays: "dict[str, pa.Array]", rows: int) -> tuple[NDArray[np.int64], Columns]:
     """For each row the number of its template; and the templates, each a filter of one constraint."""
-    rows = table.num_rows
-    op_code, ops = _needed(table, "op")
+    given_ops = needed(arrays, "op")
+    op_code, ops = given_ops.codes, checked_values(given_ops, "op", str)
     family = np.full(rows, -1, np.int64)
     value_code = np.zeros(rows, np.int64)
     values: list[Sequence[Any]] = []
     taken: list[tuple[NDArray[np.int64], Columns]] = []
     for name in VALUE_COLUMNS:
-        if name not in table.column_names:
+        if name not in arrays:
             values.append(())
             continue
-        column = table[name]
-        _check_family(name, column.type)
-        if _is_list(column.type):
-            array = _lists(column)
-            conditions = _conditions_of_lists(array, op_code, ops)
+        array = arrays[name]
+        if is_list(array.type):
+            array = _lists(array)
+            conditions = _conditions_of_lists(array, name, op_code, ops)
             rest = array.is_valid().to_numpy(zero_copy_only=False)
             rest[conditions[0]] = False
             codes, different = _encoded_lists(array, np.flatnonzero(rest))
             codes[conditions[0]] = 0
             taken.append(conditions)
         else:
-            codes, different = _encoded(column)
+            found = encoded(array, name)
+            codes, different = found.codes, column_values(found.values)
         here = codes >= 0
         if (here & (family >= 0)).any():
             row = int(np.flatnonzero(here & (family >= 0))[0])
@@ -221,15 +161,22 @@ def _templates(table: "pa.Table") -> tuple[NDArray[np.int64], Columns]:
         left[some] = False
     left_rows = np.flatnonzero(left)
     _, first_row, of_left = np.unique(key[left], return_index=True, return_inverse=True)
+    # In the order of the rows, so that the first one that is wrong is named.
+    in_order = np.argsort(first_row)
+    number_of = np.empty(len(in_order), np.int64)
+    number_of[in_order] = np.arange(len(in_order))
     builder = ColumnsBuilder({})
-    for row in left_rows[first_row].tolist():
+    for row in left_rows[first_row[in_order]].tolist():
         value = None if family[row] < 0 else values[int(family[row])][int(value_code[row])]
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, PenstockError):
+                raise one.in_row(row, VALUE_COLUMNS[int(family[row])])
         try:
             builder.add(0, _template(ops[int(op_code[row])], value))
         except PenstockError as error:
             raise error.in_row(row) from None
     of_row = np.empty(rows, np.int64)
-    of_row[left_rows] = of_left
+    of_row[left_rows] = number_of[of_left]
     number = len(first_row)
     for some, _ in taken:
         of_row[some] = number + np.arange(len(some))
@@ -237,7 +184,7 @@ def _templates(table: "pa.Table") -> tuple[NDArray[np.int64], Columns]:
     return of_row, concatenate([builder.build(), *(made for _, made in taken)], ["x"])
 
 
-def _template(op: object, value: Any) -> Filter:
+def _template(op: str, value: Any) -> Filter:
     if op not in OPPOSITES:
         raise FilterError(f"{op!r:.40} is no operator (there are: {', '.join(sorted(OPPOSITES))})")
     if isinstance(value, tuple) and op not in ("in", "not in", "between", "not between"):

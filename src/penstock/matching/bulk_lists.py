@@ -74,6 +74,8 @@ def _values(values: list[Any], family: Family) -> _Values:
     builder.add(0, box({"x": valuesets.of_cuts(family, (LEAST[family],))}))
     good = []
     for at, value in enumerate(values):
+        if isinstance(value, PenstockError):
+            continue
         try:
             made = Filter((Constraint("x", "=", value),))
         except PenstockError:

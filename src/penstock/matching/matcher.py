@@ -101,9 +101,6 @@ class Matcher:
             raise InputError(f"constraints come as an Arrow table: {error}") from None
         with self._store.lock:
             columns, ids = columns_of_table(given, dict(self._store.names))
-            different = ids.dictionary if pa.types.is_dictionary(ids.type) else ids.unique()
-            for key in different.to_pylist():
-                check_id(key)
             self._store.add_columns(columns, self._store.ids.intern_array(ids))
 
     def remove(self, key: Id, predicate: PredicateLike | None = None) -> None:

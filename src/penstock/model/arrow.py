@@ -97,29 +97,58 @@ def family_of_arrow(kind: "pa.DataType") -> Family | None:
 
 
 def column_values(array: "pa.Array") -> list[Any]:
-    """The values of an array as the model has them; of one without a family, as Python has them."""
+    """The values of an array as the model has them; of one without a family, as Python has them.
+
+    Where the model has no such value, the error stands in its place: only the caller knows which row to name.
+    """
     if family_of_arrow(array.type) is None:
         return array.to_pylist()  # type: ignore[no-any-return]
-    return _values(array, "value", False, 0)
+    values, convert = _raw_values(array)
+    return values if convert is None else [_value_or_error(value, convert) for value in values]
+
+
+def without_views(array: "pa.Array") -> "pa.Array":
+    """The array, or one like it of plain texts or bytes: Arrow does not know how to take from views."""
+    import pyarrow as pa
+
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        plain = without_views(array.dictionary)
+        return array if plain is array.dictionary else pa.DictionaryArray.from_arrays(array.indices, plain)
+    if pa.types.is_string_view(kind):
+        return array.cast(pa.large_string())
+    return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
 
 
 def _values(array: "pa.Array", name: str, skip: bool, row: int) -> list[Value | None]:
     """The values of a column that has a family; `row` is the number of its first."""
+    values, convert = _raw_values(array)
+    return values if convert is None else _checked(values, convert, name, skip, row)
+
+
+def _raw_values(array: "pa.Array") -> tuple[list[Any], Callable[[Any], Value] | None]:
+    """The values of a column that has a family, and how to make the model's of them, where they are not."""
     import pyarrow as pa
 
+    array = without_views(array)
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        return _raw_values(array.dictionary_decode())
     kind = array.type
     if family_of_arrow(kind) is Family.TIME:
-        return _checked(*_ticks(array), name, skip, row)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return _ticks(array)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         try:
-            return _checked(array.to_pylist(), to_value, name, skip, row)
+            return array.to_pylist(), to_value
         except UnicodeDecodeError:
-            return _checked(array.cast(pa.large_binary()).to_pylist(), _decoded, name, skip, row)
-    if kind == pa.uint64():
-        return _checked(array.to_pylist(), to_value, name, skip, row)
-    return array.to_pylist()  # type: ignore[no-any-return]
+            return array.cast(pa.large_binary()).to_pylist(), _decoded
+    return array.to_pylist(), to_value if kind == pa.uint64() else None
+
+
+def _value_or_error(value: Any, convert: Callable[[Any], Value]) -> Value | PenstockError | None:
+    try:
+        return None if value is None else convert(value)
+    except PenstockError as error:
+        return error
 
 
 def _checked(
