@@ -408,12 +408,12 @@ ODD_TYPES = {
 
 @pytest.mark.parametrize("kind", ODD_TYPES)
 @pytest.mark.parametrize("column", ["id", "attribute", "op", "filter"])
-@pytest.mark.parametrize("rows", [0, 3])
-def test_columns_of_odd_types_are_refused(column: str, kind: str, rows: int) -> None:
-    if column == "filter" and not rows:
-        pytest.skip("of no rows there is nothing to tell apart")
-    with pytest.raises(InputError, match=f"the column {column} of a table of constraints is of type {kind}"):
-        Matcher().add_constraints(constraints(**{column: ODD_TYPES[kind]}).slice(0, rows))
+def test_columns_of_odd_types_are_refused(column: str, kind: str) -> None:
+    table = constraints(**{column: ODD_TYPES[kind]})
+    # Of no rows, there are no filters to tell apart.
+    for given_table in [table] if column == "filter" else [table, table.slice(3)]:
+        with pytest.raises(InputError, match=f"the column {column} of .* is of type {kind}"):
+            Matcher().add_constraints(given_table)
 
 
 @pytest.mark.parametrize("column", ["id", "attribute", "op", "filter", "number"])
@@ -430,8 +430,9 @@ def test_lists_of_lists_are_refused(op: str) -> None:
         Matcher().add_constraints(constraints(op=[op] * 3, number=[[[1]]] * 3))
 
 
-def test_an_index_outside_a_dictionary_is_refused() -> None:
-    broken = pa.DictionaryArray.from_arrays(pa.array([0, 7, 0]), pa.array(["a"]), safe=False)
+@pytest.mark.parametrize("kind", [pa.string(), pa.string_view()])
+def test_an_index_outside_a_dictionary_is_refused(kind: pa.DataType) -> None:
+    broken = pa.DictionaryArray.from_arrays(pa.array([0, 7, 0]), pa.array(["a"], kind), safe=False)
     with pytest.raises(InputError, match="outside its dictionary"):
         Matcher().add_constraints(constraints(attribute=broken))
 

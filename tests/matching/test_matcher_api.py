@@ -21,6 +21,7 @@ from penstock.errors import (
     UnsupportedValueError,
 )
 from penstock.matching.matches import Matches
+from penstock.model.arrow import events_from_arrow
 from penstock.model.names import Id
 
 
@@ -339,3 +340,59 @@ def test_what_an_error_advises_can_be_done() -> None:
             ask(events)
         ask(events, unsupported="skip")
     assert m.stats(events, unsupported="skip").matches_per_event == 0.5
+
+
+def not_utf8(*texts: bytes | None) -> pa.Array:
+    plain = pa.array(texts, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(plain), plain.buffers())
+
+
+OUT_OF_RANGE = {
+    "number": pa.array([2**64 - 1, None, 2**64 - 1, 1], pa.uint64()),
+    "time": pa.array([2**60, None, 2**60, 1], pa.timestamp("s")),
+    "date": pa.array([2**30, None, 2**30, 1], pa.int32()).cast(pa.date32()),
+    "text": not_utf8(b"\xff", None, b"\xff", b"a"),
+    "view": not_utf8(b"\xff", None, b"\xff", b"a").cast(pa.string_view()),
+    "dictionary": pa.DictionaryArray.from_arrays(
+        pa.array([0, None, 2, 1]), pa.array([2**64 - 1, 1, 2**64 - 1], pa.uint64())
+    ),
+    "dictionary of views": pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, 0, 2]), not_utf8(b"\xff", None, b"a").cast(pa.string_view())
+    ),
+    "struct": pa.StructArray.from_arrays([pa.array([2**64 - 1, None, 2**64 - 1, 1], pa.uint64())], ["inner"]),
+}
+
+
+@pytest.mark.parametrize("values", OUT_OF_RANGE.values(), ids=OUT_OF_RANGE)
+@pytest.mark.parametrize("named", [False, True])
+def test_a_row_of_which_all_is_skipped_is_no_event(values: pa.Array, named: bool) -> None:
+    """Also where no filter names the columns of what is skipped."""
+    m = Matcher({"without": "x is null", "any": "x is null or y = 'no' or y.inner = 'no'"} if named else {})
+    m.add("other", "z is null")
+    rows = pa.table({"y": values, "w": pa.array([None, None, 1, None], pa.int64())})
+    expected = [
+        [] if event is None else m.match(event) for event in events_from_arrow(rows, unsupported="skip")
+    ]
+    assert [bool(ids) for ids in expected] == [False, False, True, True]
+    assert list(m.match_batch(rows, unsupported="skip")) == expected
+    assert list(m.match_batch(rows.slice(1), unsupported="skip")) == expected[1:]
+    for each in range(4):
+        assert list(m.match_batch(rows.slice(each, 1), unsupported="skip")) == expected[each : each + 1]
+
+
+def test_values_of_rows_that_have_others_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_given: object) -> None:
+        raise AssertionError("a column that no filter names was read")
+
+    m = Matcher({"without": "x is null"})
+    rows = pa.table({"y": OUT_OF_RANGE["number"], "w": [1, 2, 3, 4]})
+    monkeypatch.setattr("penstock.matching.arrow_events._has_value", refuse)
+    assert list(m.match_batch(rows, unsupported="skip")) == [["without"]] * 4
+    assert list(m.match_batch(rows.drop_columns("w").slice(2))) == [["without"]] * 2
+
+
+def test_an_index_outside_a_dictionary_of_a_column_that_no_filter_names_is_refused() -> None:
+    entries = pa.array(["a"], pa.string_view())
+    rows = pa.table({"y": pa.DictionaryArray.from_arrays(pa.array([0, 7]), entries, safe=False)})
+    with pytest.raises(EventError, match="outside its dictionary"):
+        Matcher({"without": "x is null"}).match_batch(rows, unsupported="skip")

@@ -143,6 +143,8 @@ def test_a_column_both_nested_and_dotted_is_refused(nested: Any) -> None:
 def test_dictionary_columns_are_their_values() -> None:
     assert column(pa.array(["x", None, "y", "x"]).dictionary_encode()) == ["x", None, "y", "x"]
     assert column(pa.array([1, None, 1]).dictionary_encode()) == [1, None, 1]
+    views = pa.array(["x", None, "y", "x"], pa.string_view())
+    assert column(views.dictionary_encode()) == ["x", None, "y", "x"]
     bools = pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), pa.array([True, False]))
     assert column(bools) == [False, True, None]
     with_null_value = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["x", None]))

@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.errors import EventError, LimitError, UnsupportedValueError
+from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
 from penstock.matching.arrow_texts import is_text, texts_of
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, NO_EVENT, STRING, TIME, Batch
-from penstock.model.arrow import NANOSECONDS_OF_UNIT, SKIP_HINT, events_from_arrow, family_of_arrow
+from penstock.model.arrow import (
+    NANOSECONDS_OF_UNIT,
+    SKIP_HINT,
+    column_values,
+    events_from_arrow,
+    family_of_arrow,
+    without_views,
+)
 from penstock.model.events import Unsupported, is_skip
 from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN, NESTING_MAX
 from penstock.model.names import check_name
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NULL: Final = -1
+_OUTSIDE: Final = "a dictionary column has an index that is outside its dictionary"
 
 
 class _Unsuitable(Exception):  # noqa: N818 - not an error: the rows are looked at one by one then
@@ -86,10 +94,10 @@ def batch_of_arrow(
     if batch.count.all():
         return batch
     # Rows without an attribute that filters name: have they any?
-    void = _void_rows(rows)
-    if void is not None and void.any():
+    void = _void_rows(rows, np.flatnonzero(batch.count == 0), skip)
+    if len(void):
         if not skip:
-            row = first_row + int(np.flatnonzero(void)[0])
+            row = first_row + int(void[0])
             raise EventError(f"there is no attribute at all ({SKIP_HINT})").in_row(row)
         batch.count[void] = NO_EVENT
     return batch
@@ -189,7 +197,7 @@ def _dictionary_column(array: "pa.DictionaryArray", attribute: int) -> _Values:
         zero_copy_only=False
     )
     if len(index) and not (index.min() >= 0 and index.max() < max(1, len(array.dictionary))):
-        raise EventError("a dictionary column has an index that is outside its dictionary")
+        raise EventError(_OUTSIDE)
     if not len(array.dictionary):
         return values._replace(which=np.full((len(array), 1), _NULL, np.int32), nulls=True)
     which = values.which.reshape(-1).take(index)
@@ -288,26 +296,70 @@ def _joined(parts: list[_Values], rows: int) -> _Values:
     )
 
 
-def _void_rows(rows: "pa.RecordBatch") -> NDArray[np.bool_] | None:
-    """The rows that have no attribute at all; None where that is easily seen not to be."""
+def _void_rows(rows: "pa.RecordBatch", left: NDArray[np.int64], skip: bool) -> NDArray[np.int64]:
+    """Those of some rows that have no attribute at all. What is skipped is none."""
     import pyarrow as pa
 
-    void: NDArray[np.bool_] | None = None
+    certain: list[pa.Array] = []
+    doubtful: list[pa.Array] = []
     pending = list(rows.columns)
     while pending:
         array = pending.pop()
         if pa.types.is_struct(array.type):
             pending += array.flatten()
-            continue
-        if family_of_arrow(array.type) is None:
-            continue
+        elif family_of_arrow(array.type) is not None:
+            (doubtful if skip and _may_be_skipped(array.type) else certain).append(array)
+    for array in certain:
         if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
-            array = array.dictionary_decode()
+            array = _decoded(without_views(array))
         if array.null_count == 0:
-            return None
-        null = array.is_null().to_numpy(zero_copy_only=False)
-        void = null if void is None else void & null
-    return np.ones(rows.num_rows, np.bool_) if void is None else void
+            return left[:0]
+        left = left[array.is_null().to_numpy(zero_copy_only=False)[left]]
+    # Values are looked at last, and only those of rows that have no other: that there are such rows is rare.
+    for array in doubtful:
+        if not len(left):
+            break
+        left = left[~_has_value(without_views(array).take(pa.array(left)))]
+    return left
+
+
+def _may_be_skipped(kind: "pa.DataType") -> bool:
+    """Whether a type has values that lie outside its family's range."""
+    import pyarrow as pa
+
+    while pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return kind == pa.uint64() or family_of_arrow(kind) in (Family.TIME, Family.STRING)
+
+
+def _has_value(array: "pa.Array") -> NDArray[np.bool_]:
+    """Where a column has a value that would not be skipped."""
+    import pyarrow as pa
+
+    while pa.types.is_dictionary(array.type):
+        array = _decoded(array)
+    try:
+        _column(array, 0)
+    except _Unsuitable:
+        # A text that is too long is not skipped but refused, where it is read.
+        return np.array(
+            [
+                value is not None and (not isinstance(value, PenstockError) or isinstance(value, LimitError))
+                for value in column_values(array)
+            ],
+            np.bool_,
+        )
+    found: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _decoded(array: "pa.DictionaryArray") -> "pa.Array":
+    import pyarrow as pa
+
+    try:
+        return array.dictionary_decode()
+    except pa.ArrowIndexError:
+        raise EventError(_OUTSIDE) from None
 
 
 def _row_by_row(

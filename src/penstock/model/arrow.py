@@ -113,8 +113,10 @@ def without_views(array: "pa.Array") -> "pa.Array":
 
     kind = array.type
     if pa.types.is_dictionary(kind):
-        plain = without_views(array.dictionary)
-        return array if plain is array.dictionary else pa.DictionaryArray.from_arrays(array.indices, plain)
+        entries = array.dictionary
+        plain = without_views(entries)
+        # Not safely: an index that is outside is for the caller to find.
+        return array if plain is entries else pa.DictionaryArray.from_arrays(array.indices, plain, safe=False)
     if pa.types.is_string_view(kind):
         return array.cast(pa.large_string())
     return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
