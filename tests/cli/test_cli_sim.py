@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli import sim
 from penstock.cli.main import main
 from penstock.routing.schemes.catalog import SCHEMES
 from penstock.routing.schemes.identity import Identity
 from penstock.routing.schemes.scheme import Source, Steps
+from penstock.sim import plots
 from penstock.sim.scenario import shipped
 
 Capture = pytest.CaptureFixture[bytes]
@@ -69,7 +71,8 @@ def test_tables_say_what_happened(capsysbinary: Capture) -> None:
         "queues: longest",
         "delays, ms: median",
         "events matched against a table",
-        "messages handled a second of wall time",
+        "wall seconds: setting up",
+        "messages handled a wall second, running",
     ):
         assert text in out
 
@@ -128,6 +131,8 @@ def test_scenarios_that_come_with_the_program_are_listed(capsysbinary: Capture) 
         (["small.toml", "--scheme", "magic"], "small.toml: scheme.name: no scheme 'magic'; there are "),
         (["bad.toml"], "bad.toml: not TOML: "),
         (["small.toml", "--trace", "gone/t.jsonl"], "gone/t.jsonl: cannot be written: no such file"),
+        (["small.toml", "--plot", "small.toml"], "small.toml: plots cannot be written: not a folder"),
+        (["small.toml", "--plot", "small.toml/deep"], "small.toml/deep: plots cannot be written: not a dir"),
         (
             ["broken.toml"],
             "broken.toml: faults[1].broker: there is no broker 9; they are numbered from 0 to 5",
@@ -168,3 +173,56 @@ def test_measured_service_times_are_told(capsysbinary: Capture) -> None:
     status, out, _err = run(capsysbinary, "measured.toml")
     assert status == 0
     assert "service times (measured), µs: publish " in out
+
+
+def not_run(*_arguments: object, **_options: object) -> None:
+    raise AssertionError("the simulation was begun")
+
+
+def test_what_plots_need_is_looked_for_before_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
+) -> None:
+    monkeypatch.setattr(plots, "find_spec", lambda _name: None)
+    monkeypatch.setattr(sim, "Simulation", not_run)
+    status, out, err = run(capsysbinary, "small.toml", "--plot", "figures")
+    assert (status, out) == (2, "")
+    assert err == "penstock: plots need matplotlib: pip install 'penstock[bench]'\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a place that takes nothing")
+def test_a_trace_that_cannot_be_written_does_not_take_the_results_with_it(capsysbinary: Capture) -> None:
+    status, out, err = run(capsysbinary, "small.toml", "--trace", "/dev/full", "--json")
+    assert (status, err) == (2, "penstock: /dev/full: cannot be written: no space left on device\n")
+    assert json.loads(out)["at_rest"]["published"] == 100
+
+
+@pytest.mark.parametrize("seed", ["-5", str(-(2**70)), "0", str(2**70)])
+def test_any_whole_number_is_a_seed(seed: str, capsysbinary: Capture) -> None:
+    status, out, err = run(capsysbinary, "small.toml", "--seed", seed, "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["seed"] == int(seed)
+
+
+def test_a_negative_seed_is_another_than_the_positive_one(capsysbinary: Capture) -> None:
+    outs = [json.loads(run(capsysbinary, "small.toml", "--seed", s, "--json")[1]) for s in ("3", "-3")]
+    assert outs[0]["at_rest"] != outs[1]["at_rest"]
+
+
+def test_compiling_kernels_is_announced_where_they_are_needed(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(sim, "note_if_cold", lambda: said.append("cold"))
+    assert run(capsysbinary, "small.toml")[0] == 0
+    assert said == []
+    Path("many.toml").write_text(SMALL.replace("subscriptions = 20", "subscriptions = 250"))
+    assert run(capsysbinary, "many.toml")[0] == 0
+    assert said == ["cold"]
+
+
+def test_links_that_still_lose_messages_are_told_of(capsysbinary: Capture) -> None:
+    Path("lossy.toml").write_text(SMALL.replace("[service]", "[links]\nloss = 0.3\n[service]"))
+    status, out, _err = run(capsysbinary, "lossy.toml")
+    assert status == 0
+    assert "links still lose messages or reorder them" in out
+    assert "links still" not in run(capsysbinary, "small.toml")[1]

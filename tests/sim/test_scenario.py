@@ -108,6 +108,15 @@ def test_a_fault_that_comes_too_late_is_refused() -> None:
         parse(f"{before}[[faults]]\nat_s = 41\nkind = 'crash'\nbroker = 1\n", "mine.toml")
 
 
+def test_a_lease_that_ends_before_it_can_be_renewed_is_refused() -> None:
+    short = FAULTY.replace("lease_s = 2.0", "lease_s = 0.4")
+    with pytest.raises(
+        InputError, match=r"^mine.toml: scheme.lease_s: 0.4 s is too short .* 0.11 s; .* 0.44$"
+    ):
+        parse(short, "mine.toml")
+    parse(short.replace("ms = 100.0", "ms = 90.0"), "mine.toml")
+
+
 def test_what_is_no_toml_is_refused_with_its_line() -> None:
     with pytest.raises(InputError, match=r"^mine.toml: not TOML: .*line 2"):
         parse("title = 'x'\nseed =\n", "mine.toml")

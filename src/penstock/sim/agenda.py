@@ -57,7 +57,7 @@ class Agenda:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        self._random = random = np.random.default_rng([scenario.seed, 4])
+        self._random = random = np.random.default_rng(_entropy(scenario.seed))
         self._ranks = [random.permutation(_PLACES) for _ in range(scenario.workload.attributes)]
         clients, brokers = scenario.clients, scenario.topology.brokers
         self.subscriber_homes: list[int] = random.integers(0, brokers, clients.subscribers).tolist()
@@ -192,6 +192,11 @@ class _Asked:
         """Whose intervals a point lies in."""
         inside = ((self._low <= point) & (point <= self._high)).all(axis=1)
         return frozenset(self._owner[row] for row in np.flatnonzero(inside).tolist())
+
+
+def _entropy(seed: int) -> list[int]:
+    """What the generator is seeded with: NumPy takes no negative numbers, and scenarios do."""
+    return [seed, 4] if seed >= 0 else [-seed, 4, 1]
 
 
 def _reflected(points: Array) -> Array:

@@ -14,11 +14,25 @@ from penstock.model.events import Event
 if TYPE_CHECKING:
     from penstock.matching.matcher import Matcher
 
-_FEW: Final = 200
+FEW: Final = 200
 """So many filters are tried one by one; for more, the matching engine is worth its start."""
 
 _REMEMBERED: Final = 1024
 """Events whose answers are remembered: those that may still be under way."""
+
+
+def warm_up(predicates: Sequence[Predicate], events: Sequence[Event]) -> None:
+    """Have an engine do all that it will have to, so that its kernels are compiled and loaded."""
+    from penstock.matching.matcher import Matcher
+
+    *most, last = predicates
+    engine = Matcher(enumerate(most))
+    engine.add(len(most), last)
+    engine.match_batch(events)
+    for event in events[:1]:
+        engine.match(event)
+    engine.remove(0)
+    engine.match_batch(events)
 
 
 class SharedMatching:
@@ -44,7 +58,7 @@ class SharedMatching:
         self._predicates[number] = predicate
         if self._engine is not None:
             self._engine.add(number, predicate)
-        elif len(self._users) > _FEW:
+        elif len(self._users) > FEW:
             self._start_engine()
 
     def remove(self, predicate: Predicate) -> None:

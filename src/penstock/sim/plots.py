@@ -1,24 +1,37 @@
 """Plots of a simulation: queues over time, delays, table sizes by broker, traffic by kind."""
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import MissingExtraError
+from penstock.errors import InputError, MissingExtraError
 from penstock.sim.results import Result, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot(result: Result, series: Series, folder: Path) -> list[Path]:
-    """Write a file for each plot into a folder; return their paths."""
+def prepare(folder: Path) -> None:
+    """Make the folder, and find out whether plots can be drawn and written: to be called before a run."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("plots need matplotlib: pip install 'penstock[bench]'")
     try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("plots need matplotlib: pip install 'penstock[bench]'") from None
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        what = (
+            "not a folder" if isinstance(error, FileExistsError) else (error.strerror or str(error)).lower()
+        )
+        raise InputError(f"{folder}: plots cannot be written: {what}") from None
 
-    folder.mkdir(parents=True, exist_ok=True)
+
+def plot(result: Result, series: Series, folder: Path) -> list[Path]:
+    """Write a file for each plot into a folder that is prepared; return their paths."""
+    from matplotlib.figure import Figure
+
     paths = []
     for name, draw in _PLOTS.items():
         figure = Figure((6, 4.5))

@@ -18,6 +18,9 @@ from penstock.errors import InputError
 from penstock.routing.schemes.catalog import SCHEMES
 from penstock.workloads.topologies import Edge, topology
 
+LATENCIES_MIN: Final = 4
+"""So many times the longest latency is the shortest lease: brokers renew theirs four times in it."""
+
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=10_000_000)]
 Amount: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
@@ -93,7 +96,10 @@ class Workload(_Strict, frozen=True, kw_only=True):
 
 
 class SchemeChoice(_Strict, frozen=True, kw_only=True):
-    """The routing scheme, see `penstock.routing.schemes`. Without a lease, state ends only with a link."""
+    """The routing scheme, see `penstock.routing.schemes`. Without a lease, state ends only with a link.
+
+    A lease is at least four times as long as a message takes over a link.
+    """
 
     name: str
     advertisements: bool = True
@@ -245,10 +251,22 @@ def _mistakes(made: Scenario) -> list[tuple[str, str]]:
         found.append(("duration_s", f"{what}, not {made.duration:g}"))
     if made.scheme.lease_s is None and (made.links.loss or made.faults):
         found.append(("scheme.lease_s", "what is lost is only said again under a lease; give one"))
+    found += _lease_mistakes(made)
     links = {frozenset(edge) for edge in made.edges()}
     for at, fault in enumerate(made.faults):
         found += [(f"faults[{at}].{field}", what) for field, what in _fault_mistakes(fault, made, links)]
     return found
+
+
+def _lease_mistakes(made: Scenario) -> list[tuple[str, str]]:
+    """Under a lease that ends before it can be renewed, links would never be up for long."""
+    lease = made.scheme.lease_s
+    delay = max((fault.ms for fault in made.faults if isinstance(fault, Delay)), default=0.0)
+    longest = (made.links.latency_ms + delay) / 1000
+    if lease is None or lease >= LATENCIES_MIN * longest:
+        return []
+    what = f"{lease:g} s is too short for links that take up to {longest:g} s"
+    return [("scheme.lease_s", f"{what}; give at least {LATENCIES_MIN * longest:g}")]
 
 
 def _fault_mistakes(fault: Fault, made: Scenario, links: set[frozenset[int]]) -> list[tuple[str, str]]:

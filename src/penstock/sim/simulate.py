@@ -20,6 +20,7 @@ from penstock.sim.agenda import Agenda, Change, Publication
 from penstock.sim.counts import Counts
 from penstock.sim.inject import inject
 from penstock.sim.links import LinkModel
+from penstock.sim.matching import FEW, warm_up
 from penstock.sim.network import Client, Network
 from penstock.sim.results import Deliveries, Phase, Result, Sample, Series
 from penstock.sim.scenario import Scenario
@@ -51,6 +52,12 @@ def service_model(scenario: Scenario) -> ServiceModel:
     times = msgspec.structs.asdict(scenario.service)
     kinds = ("publish", "subscribe", "unsubscribe", "other")
     return ServiceModel(**{kind: times[f"{kind}_us"] / 1e6 for kind in kinds})
+
+
+def may_need_engine(scenario: Scenario) -> bool:
+    """Whether there may be so many filters that the matching engine is started."""
+    changes = scenario.workload.churn * scenario.duration
+    return scenario.workload.subscriptions + scenario.clients.publishers + changes > FEW
 
 
 class Simulation:
@@ -86,6 +93,9 @@ class Simulation:
 
     def run(self, advance: Advance = lambda _slices: None) -> tuple[Result, Series]:
         """Run it all; `advance` is told of each slice."""
+        if may_need_engine(self._scenario):
+            # Kernels may have to be compiled, which is no part of what is simulated.
+            self._warm_up()
         started = time.perf_counter()
         network, scenario = self.network, self._scenario
         if self._trace is not None:
@@ -129,6 +139,12 @@ class Simulation:
             handled_per_s=running.handled / running.wall_s,
         )
         return made, Series(self._samples, counts.delays)
+
+    def _warm_up(self) -> None:
+        agenda = self._agenda
+        some = range(min(agenda.standing, _AT_ONCE))
+        events = [publication.event for publication in (agenda.publications or agenda.probes)[:_AT_ONCE]]
+        warm_up([agenda.filter(number) for number in some], events)
 
     def _timed(self, part: Callable[[], None]) -> Phase:
         """Run a part of the simulation, and count what happens in it by itself."""
