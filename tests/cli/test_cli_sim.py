@@ -1,6 +1,7 @@
 """`penstock sim`: tables, JSON, traces and plots of scenarios, and what it says of mistakes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def test_json_has_all_of_it(capsysbinary: Capture) -> None:
         "scenario", "title", "seed", "scheme", "advertisements", "topology", "brokers", "links",
         "subscriptions", "service_us", "service_measured", "faults", "setting_up", "running",
         "while_running", "at_rest", "at_rest_exact", "subscription_tables", "advertisement_tables",
-        "queues", "delays", "events_matched", "covering_tests", "wall_s", "handled_per_s",
+        "queues", "waits", "delays", "events_matched", "covering_tests", "wall_s", "handled_per_s",
     }  # fmt: skip
     assert document["running"].keys() == {
         "traffic", "frames", "handled", "lost", "virtual_s", "wall_s", "cpu_s",
@@ -102,14 +103,24 @@ def test_a_trace_is_the_same_each_time(capsysbinary: Capture) -> None:
     first, same, other = (Path(name).read_bytes() for name in "abc")
     assert first == same != other
     kinds = {json.loads(line)["kind"] for line in first.splitlines()}
-    assert {"Run", "Publish", "Deliver", "Control", "LinkDown"} <= kinds
+    assert {"Run", "Publish", "Deliver", "Control", "LinkDown", "Crash", "Restart", "Drop"} <= kinds
+    header = json.loads(first.splitlines()[0])
+    assert header == {
+        "kind": "Run",
+        "scenario": "small.toml",
+        "title": "small [and quick]",
+        "seed": 1,
+        "scheme": "identity",
+        "advertisements": True,
+    }
 
 
 def test_plots_are_written(capsysbinary: Capture) -> None:
     status, _out, err = run(capsysbinary, "small.toml", "--plot", "figures/small")
     assert (status, err) == (0, "")
     written = {path.name: path.read_bytes() for path in Path("figures/small").iterdir()}
-    assert set(written) == {"queues.png", "delays.png", "tables.png", "traffic.png"}
+    names = ("queues", "waits", "deliveries", "delays", "tables", "traffic")
+    assert set(written) == {f"{name}.png" for name in names}
     assert all(content.startswith(b"\x89PNG") and len(content) > 5_000 for content in written.values())
 
 
@@ -226,3 +237,21 @@ def test_links_that_still_lose_messages_are_told_of(capsysbinary: Capture) -> No
     assert status == 0
     assert "links still lose messages or reorder them" in out
     assert "links still" not in run(capsysbinary, "small.toml")[1]
+
+
+def test_tables_say_nothing_that_would_be_misread(capsysbinary: Capture) -> None:
+    out = run(capsysbinary, "small.toml")[1]
+    # A kind of message that brokers send, and not messages that were lost.
+    assert "Lost (ways to trees)" in out
+    assert "messages lost on the way" in out
+    assert "what is missed or unwanted is no mistake as such" in out
+    # All brokers know all advertisements: none of them has the largest table.
+    assert re.search(r"advertisement tables, entries in all +18 *\n +the largest +3 +all", out)
+
+
+def test_waiting_for_bandwidth_shows(capsysbinary: Capture) -> None:
+    assert "waiting for bandwidth" not in run(capsysbinary, "small.toml")[1]
+    Path("narrow.toml").write_text(SMALL.replace("[service]", "[links]\nbandwidth = 10_000\n[service]"))
+    status, out, _err = run(capsysbinary, "narrow.toml")
+    assert status == 0
+    assert re.search(r"waiting for bandwidth, ms: longest +[1-9][\d,.]* +b\d-b\d", out)

@@ -97,6 +97,26 @@ def test_queues_show_where_brokers_take_time_and_only_there() -> None:
     assert quick.delays.p95_ms < result.delays.p95_ms
 
 
+def test_messages_wait_where_links_are_narrow() -> None:
+    wide = small(SHIPPED["plain"], events=400, rate=1000.0)
+    narrow = msgspec.structs.replace(wide, links=msgspec.structs.replace(wide.links, bandwidth=500))
+    result, series = simulated(narrow, "flooding")
+    assert result.waits is not None
+    assert result.waits.longest_ms > result.waits.mean_ms > 0
+    assert 0 < max(sample.wait_s for sample in series.queues) <= result.waits.longest_ms / 1000 + 1
+    assert result.is_right
+    free, series = simulated(wide, "flooding")
+    assert free.waits is None
+    assert not any(sample.wait_s for sample in series.queues)
+
+
+def test_deliveries_over_time_add_up() -> None:
+    result, series = simulated(small(SHIPPED["faulty"], events=120, rate=3.0))
+    assert sum(part.expected for part in series.deliveries) == result.while_running.expected
+    assert sum(part.missed for part in series.deliveries) == result.while_running.missed > 0
+    assert series.faults[0] == (2.0, "crash")
+
+
 def test_messages_take_the_time_of_their_kind_from_clients_and_from_brokers() -> None:
     model = ServiceModel(publish=1.0, subscribe=2.0, unsubscribe=4.0, other=8.0)
     wanted = as_predicate("x = 1")

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 
 from penstock.sim.plan import draw
 from penstock.sim.play import play
@@ -58,6 +59,11 @@ def test_so_they_do_where_there_are_faults() -> None:
     assert traces[0] == traces[1] == traces[2]
 
 
+def test_faults_and_what_they_lose_are_in_the_trace() -> None:
+    kinds = Counter(json.loads(line)["kind"] for seed in FAULTY for line in trace_of(seed).splitlines())
+    assert min(kinds[kind] for kind in ("Crash", "Restart", "Cut", "Heal", "Degrade", "Drop")) > 0
+
+
 def test_a_trace_has_a_line_for_each_message_handled_and_each_delivery() -> None:
     for seed in range(10):
         lines: list[bytes] = []
@@ -76,7 +82,8 @@ def test_a_trace_has_a_line_for_each_message_handled_and_each_delivery() -> None
             "advertisements": plan.advertisements,
         }
         delivered = [record for record in rest if record["kind"] == "Deliver"]
-        assert len(rest) - len(delivered) == outcome.handled
+        others = {"Deliver", "Drop", "Crash", "Restart", "Cut", "Heal", "Degrade"}
+        assert sum(record["kind"] not in others for record in rest) == outcome.handled
         assert len(delivered) >= sum(map(len, outcome.results))
         assert all({"at", "broker", "kind", "link"} <= record.keys() for record in rest)
         times = [record["at"] for record in rest]

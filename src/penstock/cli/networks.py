@@ -31,10 +31,14 @@ def _add_sim(commands: "Commands[argparse.ArgumentParser]") -> None:
     sim.add_argument("--scheme", metavar="NAME", help="another routing scheme than the scenario's")
     sim.add_argument("--json", action="store_true", help="print the results as JSON")
     sim.add_argument(
-        "--trace", metavar="FILE", help="write a JSON line for each message handled and each delivery"
+        "--trace",
+        metavar="FILE",
+        help="write a JSON line for each message handled or lost, each delivery and fault",
     )
     sim.add_argument(
-        "--plot", metavar="FOLDER", help="draw queues and delays, table sizes, and traffic by kind here"
+        "--plot",
+        metavar="FOLDER",
+        help="draw queues, waits, deliveries, delays, table sizes and traffic here",
     )
     sim.set_defaults(run=command("cli.sim", "run"))
 
@@ -65,7 +69,7 @@ def _add_check(commands: "Commands[argparse.ArgumentParser]") -> None:
     check.add_argument(
         "--trace",
         metavar="FILE",
-        help="with --seed or --replay: write a JSON line for each message handled and each delivery",
+        help="with --seed or --replay: a JSON line for each message handled or lost, delivery and fault",
     )
     check.add_argument("--json", action="store_true", help="print the results as JSON")
     check.set_defaults(run=command("cli.check", "run"))

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -24,6 +24,10 @@ from penstock.sim.trace import Trace
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+
+_KINDS: Final = {"Lost": "Lost (ways to trees)"}
+"""How kinds of messages are called in the table, where the name would be taken for something else."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -154,10 +158,12 @@ def _traffic(result: Result) -> "Table":
     table = _table("messages between brokers", "kind", "setting up", "running")
     before, after = result.setting_up, result.running
     for kind in {**after.traffic, **before.traffic}:
-        table.add_row(kind, f"{before.traffic.get(kind, 0):,}", f"{after.traffic.get(kind, 0):,}")
+        table.add_row(
+            _KINDS.get(kind, kind), f"{before.traffic.get(kind, 0):,}", f"{after.traffic.get(kind, 0):,}"
+        )
     table.add_section()
     table.add_row("in so many frames", f"{before.frames:,}", f"{after.frames:,}")
-    table.add_row("lost", f"{before.lost:,}", f"{after.lost:,}")
+    table.add_row("messages lost on the way", f"{before.lost:,}", f"{after.lost:,}")
     table.add_row("handled by brokers, clients' too", f"{before.handled:,}", f"{after.handled:,}")
     return table
 
@@ -180,13 +186,20 @@ def _events(result: Result) -> "Table":
 
 
 def _state(result: Result) -> "Table":
-    table = _table("brokers", "", "", "")
+    table = _table("brokers, links and time", "", "", "")
+    table.show_header = False
     subscriptions, advertisements = result.subscription_tables, result.advertisement_tables
     for what, sizes in (("subscription", subscriptions), ("advertisement", advertisements)):
         table.add_row(f"{what} tables, entries in all", f"{sizes.total:,}", "")
-        table.add_row("  the largest", f"{sizes.largest:,}", sizes.largest_broker)
+        uneven = len(set(sizes.by_broker.values())) > 1
+        table.add_row("  the largest", f"{sizes.largest:,}", sizes.largest_broker if uneven else "all")
     table.add_row("queues: longest", f"{result.queues.longest:,}", result.queues.longest_broker)
     table.add_row("  mean", f"{result.queues.mean:,.2f}", "")
+    if result.waits is not None:
+        table.add_row(
+            "waiting for bandwidth, ms: longest", f"{result.waits.longest_ms:,.1f}", result.waits.longest_link
+        )
+        table.add_row("  mean", f"{result.waits.mean_ms:,.2f}", "")
     if result.delays is not None:
         table.add_row("delays, ms: median", f"{result.delays.median_ms:,.1f}", "")
         table.add_row("  95 %", f"{result.delays.p95_ms:,.1f}", "")

@@ -29,7 +29,20 @@ class Counts:
         self.hops = 0
         self.delays: list[float] = []
         self.queue_longest: Counter[str] = Counter()
+        self.sent_limited = 0
+        """Messages over links of limited bandwidth."""
+        self.waited_s = 0.0
+        """What these waited for others to leave, all together."""
+        self.wait_longest_s = 0.0
+        self.wait_longest_link = ("", "")
         self.faults: Counter[str] = Counter()
+
+    def wait(self, link: tuple[str, str], seconds: float) -> None:
+        """Note that a message waits so long for others to leave on a link."""
+        self.sent_limited += 1
+        self.waited_s += seconds
+        if seconds > self.wait_longest_s:
+            self.wait_longest_s, self.wait_longest_link = seconds, link
 
     def carry(self, message: Message) -> None:
         """Note a message from a broker to another."""

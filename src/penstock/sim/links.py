@@ -42,6 +42,10 @@ class Direction:
         model = self.model
         self.plain = not (model.bandwidth or model.loss or model.duplicate or model.reorder or model.delay)
 
+    def backlog(self, now: float) -> float:
+        """Seconds until all that has been sent has left: what a message waits that is sent now."""
+        return max(0.0, self.free_at - now)
+
     def arrivals(self, message: Message, now: float, random: Random) -> list[float]:
         """When a message arrives that is sent now: most often once, or never, or several times."""
         model = self.model
@@ -49,7 +53,7 @@ class Direction:
             return []
         leaves = now
         if model.bandwidth:
-            leaves = self.free_at = max(now, self.free_at) + size_of(message) / model.bandwidth
+            leaves = self.free_at = now + self.backlog(now) + size_of(message) / model.bandwidth
         latency = model.latency + model.delay
         arrival = max(self.last_arrival, leaves + latency)
         if model.reorder and random.random() < model.reorder:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
+import msgspec
+
 from penstock.broker.core import Broker
 from penstock.broker.effects import Deliver, Effect, Refuse, Send
 from penstock.errors import PenstockError
@@ -85,6 +87,8 @@ class Network:
         self.on_deliver: Callable[[Client, Publish, tuple[Key, ...], float], None] | None = None
         self.on_carry: Callable[[str, str, Publish], None] | None = None
         self.on_handle: Callable[[float, str, str, Message], None] | None = None
+        self.on_lose: Callable[[float, str, str, Message], None] | None = None
+        self.on_fault: Callable[[float, str, str, str, dict[str, Any]], None] | None = None
         self._make_scheme = make_scheme
         self.is_perfect = make_scheme().perfect
         self.advertisements = advertisements
@@ -160,6 +164,10 @@ class Network:
             d.model.loss or d.model.reorder for ends in self._directions.values() for d in ends.values()
         )
 
+    def backlogs(self) -> Iterable[float]:
+        """Seconds that messages wait for bandwidth now, for each direction of a link."""
+        return (d.backlog(self.now) for ends in self._directions.values() for d in ends.values())
+
     def component(self, name: str) -> set[str]:
         """The brokers that can be reached from one that is running, itself among them."""
         found, left = {name}, [name]
@@ -219,6 +227,7 @@ class Network:
 
     def crash(self, name: str) -> None:
         """A broker stops at once; what is in its queue is gone."""
+        self._tell("Crash", name)
         node = self.nodes[name]
         node.kept, node.broker = node.broker, None
         node.queue.clear()
@@ -227,6 +236,7 @@ class Network:
 
     def restart(self, name: str, *, with_state: bool) -> None:
         """A crashed broker comes back, with its state or without; its clients find it again."""
+        self._tell("Restart", name, state=with_state)
         node = self.nodes[name]
         if with_state and node.kept is not None:
             node.broker, node.kept = node.kept, None
@@ -261,12 +271,14 @@ class Network:
 
     def cut(self, a: str, b: str) -> None:
         """A link goes down; what is under way on it is lost."""
+        self._tell("Cut", a, b)
         for direction in (self._directions[a][b], self._directions[b][a]):
             direction.up = False
         self._lower_link(a, b)
 
     def heal(self, a: str, b: str) -> None:
         """A link comes up again."""
+        self._tell("Heal", a, b)
         for direction in (self._directions[a][b], self._directions[b][a]):
             direction.up = True
         if self.is_up(a, b):
@@ -274,9 +286,14 @@ class Network:
 
     def set_model(self, a: str, b: str, model: LinkModel) -> None:
         """A link behaves otherwise from now on."""
+        self._tell("Degrade", a, b, **msgspec.structs.asdict(model))
         for direction in (self._directions[a][b], self._directions[b][a]):
             direction.model = model
             direction.note_model()
+
+    def _tell(self, what: str, broker: str, link: str = "", **about: Any) -> None:
+        if self.on_fault is not None:
+            self.on_fault(self.now, what, broker, link, about)
 
     def _raise_link(self, a: str, b: str) -> None:
         self._handle(self.nodes[a], LinkUp(), b)
@@ -286,6 +303,7 @@ class Network:
         for direction in (self._directions[a][b], self._directions[b][a]):
             direction.session += 1
             direction.last_arrival = 0.0
+            direction.free_at = 0.0
         for name, other in ((a, b), (b, a)):
             if self.nodes[name].broker is not None:
                 self._handle(self.nodes[name], LinkDown(), other)
@@ -370,7 +388,7 @@ class Network:
 
     def _send(self, direction: Direction, message: Message) -> None:
         if not direction.up:
-            self.counts.lost += 1
+            self._lose(direction, message)
             return
         self.counts.carry(message)
         if self.on_carry is not None and type(message) is Publish:
@@ -385,9 +403,11 @@ class Network:
             )
             heapq.heappush(self._heap, item)
             return
+        if direction.model.bandwidth:
+            self.counts.wait((direction.link, direction.end), direction.backlog(self.now))
         arrivals = direction.arrivals(message, self.now, self.random)
         if not arrivals:
-            self.counts.lost += 1
+            self._lose(direction, message)
         for arrival in arrivals:
             self.at(arrival, self._come, direction, direction.session, message)
 
@@ -395,9 +415,14 @@ class Network:
         """A message comes to the end of a link, if the link is still what it was."""
         node = self.nodes[direction.end]
         if direction.session != session or node.broker is None:
-            self.counts.lost += 1
+            self._lose(direction, message)
             return
         self._arrive(node, message, direction.link)
+
+    def _lose(self, direction: Direction, message: Message) -> None:
+        self.counts.lost += 1
+        if self.on_lose is not None:
+            self.on_lose(self.now, direction.link, direction.end, message)
 
     def _deliver(self, effect: Deliver) -> None:
         client = self.clients[effect.link]

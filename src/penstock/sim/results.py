@@ -60,6 +60,14 @@ class Queues(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
 
 
+class Waits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long messages waited for bandwidth, before they left on a link."""
+
+    longest_ms: float
+    longest_link: str
+    mean_ms: float
+
+
 class Delays(msgspec.Struct, frozen=True, kw_only=True):
     """From publishing to delivery."""
 
@@ -92,6 +100,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     subscription_tables: Sizes
     advertisement_tables: Sizes
     queues: Queues
+    waits: Waits | None
+    """None where the bandwidth of links has no limit."""
     delays: Delays | None
     events_matched: int
     """How often an event was matched against a table, while running."""
@@ -108,11 +118,20 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """Queues at a time: the longest, and the mean over brokers."""
+    """Queues at a time: the longest, and the mean over brokers; and the longest wait for bandwidth."""
 
     at_s: float
     longest: int
     mean: float
+    wait_s: float
+
+
+class Slice(msgspec.Struct):
+    """Deliveries of the events that were published in a part of the time, which ends then."""
+
+    at_s: float
+    expected: int = 0
+    missed: int = 0
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -120,6 +139,9 @@ class Series(msgspec.Struct, frozen=True):
 
     queues: list[Sample]
     delays_s: list[float]
+    deliveries: list[Slice]
+    faults: list[tuple[float, str]]
+    """When, in seconds of the scenario, and of which kind."""
 
 
 def phase(counts: Counts, *, virtual_s: float, wall_s: float, cpu_s: float) -> Phase:
@@ -154,6 +176,18 @@ def delays(seconds: Sequence[float]) -> Delays | None:
     # To the nanosecond: what is beyond is the rounding of the clock.
     median, p95, most = np.round(np.percentile(seconds, (50, 95, 100)) * 1000, 6).tolist()
     return Delays(median_ms=median, p95_ms=p95, max_ms=most)
+
+
+def waits(counts: Counts) -> Waits | None:
+    """How long messages waited for bandwidth, if it had a limit."""
+    if not counts.sent_limited:
+        return None
+    return Waits(
+        # To the nanosecond, as delays.
+        longest_ms=round(counts.wait_longest_s * 1000, 6),
+        longest_link="-".join(filter(None, counts.wait_longest_link)),
+        mean_ms=round(counts.waited_s / counts.sent_limited * 1000, 6),
+    )
 
 
 def queues(counts: Counts, samples: Sequence[Sample]) -> Queues:

@@ -7,7 +7,7 @@ network is at rest again, probes are published, and must come to exactly whom br
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +22,7 @@ from penstock.sim.inject import inject
 from penstock.sim.links import LinkModel
 from penstock.sim.matching import FEW, warm_up
 from penstock.sim.network import Client, Network
-from penstock.sim.results import Deliveries, Phase, Result, Sample, Series
+from penstock.sim.results import Deliveries, Phase, Result, Sample, Series, Slice
 from penstock.sim.scenario import Scenario
 from penstock.sim.service import ServiceModel
 from penstock.sim.trace import Trace
@@ -88,6 +88,7 @@ class Simulation:
         self.network.on_deliver = self._on_deliver
         self._got: list[tuple[Event, str]] = []
         self._samples: list[Sample] = []
+        self._slices = [Slice(scenario.duration * part / SLICES) for part in range(1, SLICES + 1)]
         self._faults: Counter[str] = Counter()
         self._unpublished: set[int] = set()
 
@@ -99,14 +100,20 @@ class Simulation:
         started = time.perf_counter()
         network, scenario = self.network, self._scenario
         if self._trace is not None:
-            self._trace.begin(scenario=self._name, seed=scenario.seed, scheme=scenario.scheme.name)
+            self._trace.begin(
+                scenario=self._name,
+                title=scenario.title,
+                seed=scenario.seed,
+                scheme=scenario.scheme.name,
+                advertisements=scenario.scheme.advertisements,
+            )
             self._trace.watch(network)
         setting_up = self._timed(self._set_up)
         matched = results.events_matched(network)
         running = self._timed(lambda: self._play(advance))
         counts = network.counts
         matched = results.events_matched(network) - matched
-        while_running = self._judge(self._agenda.publications)
+        while_running = self._judge(self._agenda.publications, self._slices)
         subscription_tables, advertisement_tables = results.table_sizes(network)
         covering_tests = results.covering_tests(network)
         exact = not network.is_lossy()
@@ -132,13 +139,15 @@ class Simulation:
             subscription_tables=subscription_tables,
             advertisement_tables=advertisement_tables,
             queues=results.queues(counts, self._samples),
+            waits=results.waits(counts),
             delays=results.delays(counts.delays),
             events_matched=max(0, matched),
             covering_tests=covering_tests,
             wall_s=time.perf_counter() - started,
             handled_per_s=running.handled / running.wall_s,
         )
-        return made, Series(self._samples, counts.delays)
+        faults = [(fault.at_s, type(fault).__name__.lower()) for fault in scenario.faults]
+        return made, Series(self._samples, counts.delays, self._slices, sorted(faults))
 
     def _warm_up(self) -> None:
         agenda = self._agenda
@@ -200,7 +209,7 @@ class Simulation:
         across = self._scenario.topology.brokers * self._scenario.links.latency_ms / 1000
         network.run(network.now + 5 * lease + 4 * across)
         for _ in range(_WAITS_MAX):
-            if not any(node.queue for node in network.nodes.values()):
+            if not any(node.queue for node in network.nodes.values()) and not any(network.backlogs()):
                 break
             network.run(network.now + lease)
 
@@ -254,7 +263,9 @@ class Simulation:
 
     def _look(self, at: float) -> None:
         lengths = [len(node.queue) for node in self.network.nodes.values()]
-        self._samples.append(Sample(at, max(lengths), sum(lengths) / len(lengths)))
+        self._samples.append(
+            Sample(at, max(lengths), sum(lengths) / len(lengths), max(self.network.backlogs(), default=0.0))
+        )
 
     def _on_deliver(self, client: Client, publish: Publish, keys: tuple[Key, ...], now: float) -> None:
         self._got.append((publish.event, client.name))
@@ -280,8 +291,8 @@ class Simulation:
         self._settle()
         return self._judge(probes)
 
-    def _judge(self, publications: Iterable[Publication]) -> Deliveries:
-        """Compare what was delivered with what was wanted."""
+    def _judge(self, publications: Iterable[Publication], slices: Sequence[Slice] = ()) -> Deliveries:
+        """Compare what was delivered with what was wanted, in all and by when it was published."""
         got: dict[int, list[str]] = {}
         for event, name in self._got:
             got.setdefault(id(event), []).append(name)
@@ -299,4 +310,8 @@ class Simulation:
             made.missed += len(wanted - there)
             made.unwanted += len(there - wanted)
             made.twice += len(names) - len(there)
+            if slices:
+                place = min(int(publication.at / self._scenario.duration * len(slices)), len(slices) - 1)
+                slices[place].expected += len(wanted)
+                slices[place].missed += len(wanted - there)
         return made

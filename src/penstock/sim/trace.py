@@ -1,5 +1,5 @@
-"""What happened in a simulation, as lines of JSON: one for each message that a broker handled, and one for
-each delivery.
+"""What happened in a simulation, as lines of JSON: one for each message that a broker handled, for each
+delivery, for each message that was lost (`Drop`) and for each broker or link that a fault changed.
 
 The same run gives the same bytes: keys are sorted, floats are written as `repr` writes them, and what is a
 set is sorted. So two traces can be compared with `cmp`, and the first line that differs says where two runs
@@ -56,6 +56,8 @@ class Trace:
     def watch(self, network: Network) -> None:
         """Write what brokers of this network handle; deliveries are told by whoever hears of them."""
         network.on_handle = self.handled
+        network.on_lose = self.lost
+        network.on_fault = self.failed
 
     def begin(self, **about: Any) -> None:
         """Say which run follows."""
@@ -64,6 +66,16 @@ class Trace:
     def handled(self, now: float, broker: str, link: str, message: object) -> None:
         """A broker takes a message that came over a link."""
         self._line({"at": now, "broker": broker, "link": link, **self._brief(message)})
+
+    def lost(self, now: float, sender: str, end: str, message: object) -> None:
+        """A message does not come to the end of a link."""
+        self._line(
+            {"at": now, "broker": sender, "kind": "Drop", "link": end, "message": self._brief(message)}
+        )
+
+    def failed(self, now: float, what: str, broker: str, link: str, about: dict[str, Any]) -> None:
+        """A broker or a link fails, or is mended."""
+        self._line({"at": now, "broker": broker, "kind": what, "link": link, **about})
 
     def delivered(self, client: Client, publish: Publish, subscriptions: tuple[Key, ...], now: float) -> None:
         """A client gets an event."""
