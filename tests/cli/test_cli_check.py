@@ -72,6 +72,20 @@ def test_seeds_are_counted_in_a_table_and_as_json(capsysbinary: Capture) -> None
     assert min(document[name] for name in FIGURES - {"failed"}) > 0
 
 
+def test_one_scheme_can_be_aimed_at(monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture) -> None:
+    arguments = ("--seeds", "12", "--jobs", "2", "--json", "--scheme")
+    status, out, _err = run(capsysbinary, *arguments, "merging")
+    assert (status, json.loads(out)["runs"]) == (0, 12)
+    monkeypatch.setitem(SCHEMES, "identity", Clinging)
+    here = ("--seeds", "30", "--jobs", "1", "--json", "--no-shrink", "--scheme")
+    status, out, _err = run(capsysbinary, *here, "identity")
+    assert status == 1
+    for failure in json.loads(out)["failures"]:
+        assert failure["command"] == f"penstock check --seed {failure['seed']} --scheme identity"
+        assert failure["plan"]["scheme"] == "identity"
+    assert run(capsysbinary, *here, "simple")[0] == 0
+
+
 def test_several_processes_find_what_one_does(capsysbinary: Capture) -> None:
     found = []
     for jobs in ("1", "2"):
@@ -230,6 +244,8 @@ def test_a_file_that_is_no_plan_is_refused(
     [
         (["--trace", "t.jsonl"], "--trace writes one run; say which with --seed or --replay"),
         (["--seed", "1", "--from", "2"], "--from is for several seeds"),
+        (["--replay", "plan.json", "--scheme", "lazy"], "--scheme is for seeds; a plan"),
+        (["--scheme", "magic"], "no scheme 'magic'; there are flooding, "),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(

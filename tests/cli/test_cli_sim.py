@@ -12,7 +12,7 @@ from penstock.routing.schemes.catalog import SCHEMES
 from penstock.routing.schemes.identity import Identity
 from penstock.routing.schemes.scheme import Source, Steps
 from penstock.sim import plots
-from penstock.sim.scenario import shipped
+from penstock.sim.scenario import parse, shipped
 
 Capture = pytest.CaptureFixture[bytes]
 
@@ -127,6 +127,7 @@ def test_plots_are_written(capsysbinary: Capture) -> None:
 def test_scenarios_that_come_with_the_program_are_listed(capsysbinary: Capture) -> None:
     status, out, err = run(capsysbinary, "--list")
     assert (status, err) == (0, "")
+    assert "Everything that can fail does, one after the other" in out
     for name, scenario in shipped().items():
         assert name in out
         assert scenario.title in out
@@ -184,6 +185,13 @@ def test_measured_service_times_are_told(capsysbinary: Capture) -> None:
     status, out, _err = run(capsysbinary, "measured.toml")
     assert status == 0
     assert "service times (measured), µs: publish " in out
+
+
+def test_a_scenario_is_printed_to_copy(capsysbinary: Capture) -> None:
+    status, out, err = run(capsysbinary, "faulty", "--print")
+    assert (status, err) == (0, "")
+    assert parse(out, "copy.toml") == shipped()["faulty"]
+    assert run(capsysbinary, "small.toml", "--print")[1] == SMALL
 
 
 def not_run(*_arguments: object, **_options: object) -> None:

@@ -13,8 +13,9 @@ from penstock.routing.schemes.identity import Identity
 from penstock.routing.schemes.scheme import Scheme, Source, Steps
 from penstock.routing.schemes.simple import Simple
 from penstock.sim.explore import Verdict, check_plan, check_seed, shrink_failure
-from penstock.sim.plan import Plan, draw
+from penstock.sim.plan import Plan, Step, draw
 from penstock.sim.play import Outcome, play
+from penstock.sim.shrink import shrink
 
 SEEDS = 300
 
@@ -82,6 +83,31 @@ def test_a_failing_plan_is_cut_down_and_fails_in_the_same_way() -> None:
     assert check_plan(short, forgetful).wrong
     assert not check_plan(short).wrong
     assert msgspec.json.decode(msgspec.json.encode(short), type=Plan) == short
+
+
+def test_brokers_and_clients_that_do_nothing_are_left_out() -> None:
+    plan = Plan(
+        seed=1,
+        scheme="covering",
+        advertisements=False,
+        brokers=6,
+        edges=((1, 2), (2, 5)),
+        homes=(3, 5, 1, 0),
+        steps=(
+            Step("subscribe", (2, "s0", "x = 1")),
+            Step("partition", ([0, 3, 5],)),
+            Step("cut", (2, 5)),
+            Step("crash", (5,)),
+        ),
+    )
+    short = shrink(plan, lambda candidate: len(candidate.steps) == 4 and len(candidate.edges) == 2)
+    assert (short.brokers, short.edges, short.homes) == (3, ((0, 1), (1, 2)), (0,))
+    assert short.steps == (
+        Step("subscribe", (0, "s0", "x = 1")),
+        Step("partition", ([2],)),
+        Step("cut", (1, 2)),
+        Step("crash", (2,)),
+    )
 
 
 def test_the_same_plan_plays_the_same_way_twice() -> None:

@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             if plan is not None:
                 verdicts = iter([check_plan(plan, playing)])
             elif options.seed is not None:
-                verdicts = iter([check_seed(options.seed, playing)])
+                verdicts = iter([check_seed(options.seed, playing, options.scheme)])
             else:
                 verdicts = _check_many(options)
             for verdict in verdicts:
@@ -108,6 +108,10 @@ def _check(options: argparse.Namespace) -> None:
     one = options.seed is not None or options.replay is not None
     if one and options.first is not None:
         raise InputError("--from is for several seeds; it goes with --seeds")
+    if options.scheme is not None:
+        if options.replay is not None:
+            raise InputError("--scheme is for seeds; a plan that --replay plays has its own")
+        scheme_named(options.scheme)
     if options.trace is not None and not one:
         raise InputError("--trace writes one run; say which with --seed or --replay")
 
@@ -140,7 +144,8 @@ def _check_many(options: argparse.Namespace) -> Iterator[Verdict]:
     first, count = options.first or 0, options.seeds or _SEEDS
     parts = [range(at, min(at + _AT_ONCE, first + count)) for at in range(first, first + count, _AT_ONCE)]
     with progress("seeds", count, "rows") as advance:
-        for verdicts in in_order(check_seeds, parts, options.jobs or cores()):
+        work = check_seeds if options.scheme is None else partial(check_seeds, scheme=options.scheme)
+        for verdicts in in_order(work, parts, options.jobs or cores()):
             yield from verdicts
             advance(len(verdicts))
 
@@ -149,6 +154,8 @@ def _failure(verdict: Verdict, options: argparse.Namespace, report: Report, plan
     """What there is to tell of a failing seed, with its plan cut short."""
     seed = verdict.failed[0]
     command = f"penstock check --seed {seed}"
+    if options.scheme is not None:
+        command += f" --scheme {options.scheme}"
     if plan is not None:
         command = f"penstock check --replay {options.replay}"
     else:

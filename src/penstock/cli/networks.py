@@ -19,6 +19,7 @@ def _add_sim(commands: "Commands[argparse.ArgumentParser]") -> None:
         "  penstock sim --list\n"
         "  penstock sim plain\n"
         "  penstock sim plain --scheme merging --json\n"
+        "  penstock sim plain --print > mine.toml\n"
         "  penstock sim mine.toml --seed 7 --trace trace.jsonl --plot figures\n"
         "\nA scenario is a TOML file: topology, links, service times, clients, workload, scheme and faults.\n"
         "Those that come with the program are examples to copy. The exit status is 1 if, at rest, an event\n"
@@ -26,7 +27,10 @@ def _add_sim(commands: "Commands[argparse.ArgumentParser]") -> None:
         "or reorder messages in the end, nothing is known of that: a note says so, and the status is 0.\n",
     )
     sim.add_argument("scenario", nargs="?", metavar="FILE", help="a scenario, or the name of one in --list")
-    sim.add_argument("--list", action="store_true", help="name the scenarios that come with the program")
+    sim.add_argument(
+        "--list", action="store_true", help="name and describe the scenarios that come with the program"
+    )
+    sim.add_argument("--print", action="store_true", help="print the scenario itself, to copy and change")
     sim.add_argument("--seed", type=int, metavar="N", help="another seed than the scenario's")
     sim.add_argument("--scheme", metavar="NAME", help="another routing scheme than the scenario's")
     sim.add_argument("--json", action="store_true", help="print the results as JSON")
@@ -50,6 +54,7 @@ def _add_check(commands: "Commands[argparse.ArgumentParser]") -> None:
         "run random networks, workloads, schemes and faults, and check every delivery against brute force",
         "  penstock check --seeds 1000\n"
         "  penstock check --seeds 10000 --from 50000 --jobs 8 --json\n"
+        "  penstock check --seeds 500 --scheme merging\n"
         "  penstock check --seed 137\n"
         "  penstock check --seed 137 --save plan.json\n"
         "  penstock check --replay plan.json --trace trace.jsonl\n"
@@ -61,6 +66,9 @@ def _add_check(commands: "Commands[argparse.ArgumentParser]") -> None:
     which.add_argument("--seed", type=int, metavar="N", help="only this one")
     which.add_argument("--replay", metavar="FILE", help="only this plan, which --save wrote")
     check.add_argument("--from", dest="first", type=int, metavar="N", help="the first seed (default: 0)")
+    check.add_argument(
+        "--scheme", metavar="NAME", help="only under this scheme (default: one by seed, now and then all)"
+    )
     check.add_argument(
         "--jobs", type=positive, metavar="N", help="use so many processes (default: as many as cores)"
     )

@@ -17,7 +17,7 @@ from penstock.errors import InputError
 from penstock.sim.calibrate import calibrate
 from penstock.sim.plots import plot, prepare
 from penstock.sim.results import Deliveries, Result, Series
-from penstock.sim.scenario import Scenario, check, load, shipped
+from penstock.sim.scenario import Scenario, check, description, load, read, shipped, shipped_texts
 from penstock.sim.simulate import SLICES, Simulation, may_need_engine
 from penstock.sim.trace import Trace
 
@@ -37,6 +37,9 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.scenario is None:
         raise InputError("say which scenario: a file, or a name that penstock sim --list prints")
+    if options.print:
+        sys.stdout.write(read(options.scenario)[0])
+        return 0
     scenario = _chosen(options)
     if options.plot is not None:
         prepare(Path(options.plot))
@@ -104,15 +107,20 @@ def _table(title: str, *headings: str) -> "Table":
 
 
 def _list(*, as_json: bool) -> None:
+    from rich.text import Text
+
     known = shipped()
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode({n: s.title for n, s in known.items()}) + b"\n")
         return
     table = _table("scenarios that come with the program", "name")
     table.add_column("what")
-    for name, scenario in known.items():
-        table.add_row(name, scenario.title)
-    _console().print(table)
+    for name, text in shipped_texts().items():
+        # Descriptions have brackets now and then, which are not meant for the printer.
+        table.add_row(name, Text(f"{known[name].title}\n{description(text)}"), end_section=True)
+    console = _console()
+    console.print(table)
+    console.print("penstock sim NAME --print > mine.toml makes a copy to change.", highlight=False)
 
 
 def _print(result: Result) -> None:

@@ -44,9 +44,12 @@ class Verdict(msgspec.Struct):
         self.failed = self.failed + other.failed
 
 
-def check_seed(seed: int, play: Play = play) -> Verdict:
-    """Play the plan of a seed."""
-    return check_plan(draw(seed), play, every_scheme=seed % ALL_SCHEMES_EVERY == 0)
+def check_seed(seed: int, play: Play = play, scheme: str | None = None) -> Verdict:
+    """Play the plan of a seed, under one scheme if it is said which."""
+    plan = draw(seed)
+    if scheme is not None:
+        return check_plan(msgspec.structs.replace(plan, scheme=scheme), play)
+    return check_plan(plan, play, every_scheme=seed % ALL_SCHEMES_EVERY == 0)
 
 
 def check_plan(plan: Plan, play: Play = play, *, every_scheme: bool = False) -> Verdict:
@@ -75,9 +78,9 @@ def check_plan(plan: Plan, play: Play = play, *, every_scheme: bool = False) -> 
     return verdict
 
 
-def check_seeds(seeds: Iterable[int]) -> list[Verdict]:
+def check_seeds(seeds: Iterable[int], scheme: str | None = None) -> list[Verdict]:
     """Play the plans of seeds, one after the other."""
-    return [check_seed(seed) for seed in seeds]
+    return [check_seed(seed, scheme=scheme) for seed in seeds]
 
 
 def failing_plan(seed: int, wrong: list[str]) -> Plan:

@@ -5,9 +5,9 @@ classes here; one that they do not have is refused, and every mistake is told wi
 scenarios that come with the program are in `scenarios`, and are examples to copy.
 """
 
-import re
 import tomllib
 from importlib.resources import files
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from penstock.errors import InputError
 from penstock.routing.schemes.catalog import SCHEMES
+from penstock.sim.mistakes import said
 from penstock.workloads.topologies import Edge, topology
 
 LATENCIES_MIN: Final = 4
@@ -205,30 +206,18 @@ class Scenario(_Strict, frozen=True, kw_only=True):
         return topology(net.kind, net.brokers, seed, **sizes)
 
 
-_PLACE: Final = re.compile(r"(?P<what>.*?) - at `\$\.?(?P<where>.*)`$", re.DOTALL)
-_FIELD: Final = re.compile(r"Object (?P<what>contains unknown|missing required) field `(?P<name>\w+)`")
-
-
 def parse(text: str, source: str) -> Scenario:
     """A scenario from TOML; `source` is the name of the file, for errors."""
     try:
-        made = msgspec.convert(tomllib.loads(text), Scenario)
+        given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{source}: not TOML: {error}") from None
+    try:
+        made = msgspec.convert(given, Scenario)
     except msgspec.ValidationError as error:
-        raise InputError(f"{source}: {_said(str(error))}") from None
+        raise InputError(f"{source}: {said(str(error), given, Scenario)}") from None
     check(made, source)
     return made
-
-
-def _said(message: str) -> str:
-    """What msgspec says, with the place first and as people write it."""
-    found = _PLACE.match(message)
-    what, where = (found["what"], found["where"]) if found else (message, "")
-    if field := _FIELD.match(what):
-        where = f"{where}.{field['name']}" if where else field["name"]
-        what = "there is no such field" if "unknown" in field["what"] else "is missing"
-    return f"{where}: {what[0].lower()}{what[1:]}" if where else what
 
 
 def check(made: Scenario, source: str) -> None:
@@ -287,28 +276,43 @@ def _fault_mistakes(fault: Fault, made: Scenario, links: set[frozenset[int]]) ->
     return found
 
 
-def shipped() -> dict[str, Scenario]:
-    """The scenarios that come with the program, by name."""
+def shipped_texts() -> dict[str, str]:
+    """The scenarios that come with the program as they are written, by name."""
     found = sorted(files("penstock.sim.scenarios").iterdir(), key=lambda file: file.name)
     return {
-        file.name.removesuffix(".toml"): parse(file.read_text("utf-8"), file.name)
+        file.name.removesuffix(".toml"): file.read_text("utf-8")
         for file in found
         if file.name.endswith(".toml")
     }
 
 
+def shipped() -> dict[str, Scenario]:
+    """The scenarios that come with the program, by name."""
+    return {name: parse(text, f"{name}.toml") for name, text in shipped_texts().items()}
+
+
+def description(text: str) -> str:
+    """What the comment says that a scenario begins with."""
+    comment = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return " ".join(line.removeprefix("#").strip() for line in comment)
+
+
 def load(name: str) -> Scenario:
     """The scenario of a file, or one of those that come with the program by its name."""
+    return parse(*read(name))
+
+
+def read(name: str) -> tuple[str, str]:
+    """The text of a scenario that `load` takes, and the name of its file."""
     path = Path(name)
     if "/" not in name and not path.suffix and not path.exists():
-        known = shipped()
+        known = shipped_texts()
         if name not in known:
             raise InputError(f"{name}: no such file, and no such scenario; there are {', '.join(known)}")
-        return known[name]
+        return known[name], f"{name}.toml"
     try:
-        text = path.read_text("utf-8")
+        return path.read_text("utf-8"), name
     except OSError as error:
         raise InputError(f"{name}: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not UTF-8: {error}") from None
-    return parse(text, name)
