@@ -219,7 +219,7 @@ def test_a_plan_that_does_not_fail_is_not_saved(tmp_path: Path, capsysbinary: Ca
         ("nope", "not a JSON object"),
         ("{}", "missing required field 'seed'"),
         ({"scheme": "magic"}, "no scheme 'magic'; there are flooding, "),
-        ({"steps": [["dance", []]]}, "no step 'dance'; there are advertise, "),
+        ({"steps": [["dance", []]]}, "dance: no such step; there are advertise, "),
         ({"homes": [99]}, "homes and edges name brokers from 0 to "),
         ({"brokers": "three"}, "'brokers' must be int, not str"),
     ],

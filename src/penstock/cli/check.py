@@ -16,6 +16,7 @@ from penstock.cli.pool import cores
 from penstock.cli.processes import in_order
 from penstock.cli.progress import progress
 from penstock.errors import InputError
+from penstock.filters.parsing import as_predicate
 from penstock.routing.schemes.catalog import scheme_named
 from penstock.sim.explore import (
     Play,
@@ -26,9 +27,9 @@ from penstock.sim.explore import (
     failing_plan,
     shrink_failure,
 )
-from penstock.sim.plan import Plan
+from penstock.sim.plan import Plan, check
 from penstock.sim.play import play
-from penstock.sim.story import VERBS, tell
+from penstock.sim.story import tell
 from penstock.sim.trace import Trace
 
 _SEEDS: Final = 1000
@@ -120,12 +121,10 @@ def read_plan(path: str) -> Plan:
     """A plan from a file that --save wrote."""
     with opened(path) as file, placed(display(path)):
         plan = msgspec.json.decode(file.read(), type=Plan)
+        check(plan)
         for step in plan.steps:
-            if step.verb not in VERBS:
-                raise InputError(f"no step {step.verb!r}; there are {', '.join(sorted(VERBS))}")
-        numbers = [*plan.homes, *(broker for edge in plan.edges for broker in edge)]
-        if not all(0 <= number < plan.brokers for number in numbers):
-            raise InputError(f"homes and edges name brokers from 0 to {plan.brokers - 1}")
+            if step.verb in ("advertise", "subscribe"):
+                as_predicate(step.arguments[2])
         scheme_named(plan.scheme)
     return plan
 

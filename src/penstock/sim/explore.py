@@ -11,14 +11,13 @@ from typing import Final
 import msgspec
 
 from penstock.routing.schemes.catalog import SCHEMES
+from penstock.sim.checkers.schemes import same_deliveries
 from penstock.sim.plan import Plan, draw
 from penstock.sim.play import Outcome, play
 from penstock.sim.shrink import shrink
 
 ALL_SCHEMES_EVERY: Final = 10
 """The plans of so many seeds, one is played under every scheme, and must come to the same deliveries."""
-
-_OTHER_DELIVERIES: Final = "not the same deliveries as under the other schemes"
 
 Play = Callable[[Plan], Outcome]
 
@@ -55,7 +54,7 @@ def check_seed(seed: int, play: Play = play, scheme: str | None = None) -> Verdi
 def check_plan(plan: Plan, play: Play = play, *, every_scheme: bool = False) -> Verdict:
     """Play a plan, under every scheme if that is asked for."""
     verdict = Verdict(seeds=1)
-    first: list[tuple[str, ...]] | None = None
+    runs: list[tuple[str, list[tuple[str, ...]]]] = []
     for scheme in SCHEMES if every_scheme else [plan.scheme]:
         verdict.runs += 1
         try:
@@ -69,10 +68,9 @@ def check_plan(plan: Plan, play: Play = play, *, every_scheme: bool = False) -> 
         verdict.faults += outcome.faults
         verdict.handled += outcome.handled
         verdict.wrong += [f"{scheme}: {text}" for text in outcome.wrong]
-        if first is None:
-            first = outcome.results
-        elif outcome.results != first and not verdict.wrong:
-            verdict.wrong.append(f"{scheme}: {_OTHER_DELIVERIES}")
+        runs.append((scheme, outcome.results))
+    if not verdict.wrong:
+        verdict.wrong += same_deliveries(runs)
     if verdict.wrong:
         verdict.failed = [plan.seed]
     return verdict

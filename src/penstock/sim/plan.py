@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.errors import InputError
 from penstock.routing.schemes.catalog import SCHEMES
 from penstock.workloads import topologies
 
@@ -42,6 +43,66 @@ class Plan(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     latencies: tuple[float, ...] = ()
     """Of the links; 10 ms where not given."""
+
+
+_SHAPES: Final[dict[str, tuple[type | tuple[type, ...], ...]]] = {
+    "advertise": (int, str, str),
+    "unadvertise": (int, str),
+    "subscribe": (int, str, str),
+    "unsubscribe": (int, str),
+    "publish": (int, dict),
+    "leave": (int,),
+    "crash": (int,),
+    "restart": (int, bool),
+    "cut": (int, int),
+    "heal": (int, int),
+    "flap": (int, int),
+    "partition": (list,),
+    "degrade": (int, int, str, (int, float)),
+    "restore": (),
+    "pass": ((int, float),),
+    "settle": (),
+}
+"""What each verb is said with."""
+
+_OF_CLIENTS: Final = ("advertise", "unadvertise", "subscribe", "unsubscribe", "publish", "leave")
+_DEGREES: Final = ("loss", "duplicate", "reorder", "delay")
+_PASS_MAX: Final = 1e4
+
+
+def check(plan: Plan) -> None:
+    """Raise InputError unless a plan, from a file perhaps, makes sense."""
+    brokers = range(plan.brokers)
+    if not brokers or not plan.homes:
+        raise InputError("there is at least one broker, and one client")
+    if any(broker not in brokers for broker in [*plan.homes, *(b for edge in plan.edges for b in edge)]):
+        raise InputError(f"homes and edges name brokers from 0 to {plan.brokers - 1}")
+    if any(a == b for a, b in plan.edges) or len({frozenset(edge) for edge in plan.edges}) < len(plan.edges):
+        raise InputError("a link is between two brokers, and there once")
+    if not all(0 <= latency <= _PASS_MAX for latency in plan.latencies):
+        raise InputError(f"latencies are between 0 and {_PASS_MAX:g} seconds")
+    for at, step in enumerate(plan.steps):
+        why = _mistake(step, brokers, range(len(plan.homes)))
+        if why:
+            raise InputError(f"step {at}: {step.verb}: {why}")
+
+
+def _mistake(step: Step, brokers: range, clients: range) -> str:
+    """What is wrong with a step, if anything is."""
+    shape = _SHAPES.get(step.verb)
+    if shape is None:
+        return f"no such step; there are {', '.join(_SHAPES)}"
+    if len(step.arguments) != len(shape) or not all(map(isinstance, step.arguments, shape)):
+        return f"is said with {len(shape)} arguments of other types than {list(step.arguments)!r:.80}"
+    if step.verb in _OF_CLIENTS:
+        return "" if step.arguments[0] in clients else f"there is no client {step.arguments[0]}"
+    if step.verb == "pass":
+        return "" if 0 <= step.arguments[0] <= _PASS_MAX else f"lasts from 0 to {_PASS_MAX:g} seconds"
+    if step.verb == "degrade" and (step.arguments[2] not in _DEGREES or not 0 <= step.arguments[3] <= 1):
+        return f"is by a share from 0 to 1 of {', '.join(_DEGREES)}"
+    named = step.arguments[0] if step.verb == "partition" else step.arguments[:2]
+    numbers = [n for n in named if type(n) is not bool]
+    return "" if all(n in brokers for n in numbers) else "names a broker that is not there"
 
 
 def draw(seed: int) -> Plan:

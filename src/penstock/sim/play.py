@@ -223,4 +223,4 @@ class _Play:
             self._network.set_model(f"b{a}", f"b{b}", model)
 
     def _has(self, a: int, b: int) -> bool:
-        return (a, b) in self._plan.edges
+        return (a, b) in self._plan.edges or (b, a) in self._plan.edges

@@ -44,6 +44,7 @@ _WORDS: Final[dict[str, Callable[..., str]]] = {
     "subscribe": lambda client, key, text: f"c{client} subscribes {key}: {text}",
     "unsubscribe": lambda client, key: f"c{client} unsubscribes {key}",
     "publish": lambda client, event: f"c{client} publishes {_event(event)}",
+    "leave": lambda client: f"c{client} goes, with all that it wanted, and comes back without",
     "pass": lambda seconds: f"{seconds * 1000:g} ms pass",
     "settle": lambda: "the network comes to rest, and is checked",
     "crash": lambda broker: f"b{broker} crashes",
@@ -57,6 +58,3 @@ _WORDS: Final[dict[str, Callable[..., str]]] = {
     "degrade": _degrade,
     "restore": lambda: "all links carry messages as they should again",
 }
-
-VERBS: Final = frozenset(_WORDS)
-"""All that a step can be."""

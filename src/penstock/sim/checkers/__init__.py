@@ -6,6 +6,7 @@ once        nobody got an event twice
 order       events of one publisher came in order
 loops       no event went over a link twice
 trees       at rest, the ways to each publisher lead there
+schemes     the same deliveries under every scheme
 silence     at rest, nothing is said but that neighbours are there
 tables      at rest, tables hold what live subscriptions need, and nothing else
 """
