@@ -62,6 +62,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(result)
     if options.plot is not None:
+        # Should plots fail, the results have been told.
+        sys.stdout.flush()
         plot(result, series, Path(options.plot))
     if unwritten is not None:
         raise InputError(f"{options.trace}: cannot be written: {why(unwritten)}")

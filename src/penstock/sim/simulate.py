@@ -43,6 +43,12 @@ _AT_ONCE: Final = 256
 _WAITS_MAX: Final = 1000
 """Leases that are waited for queues to empty."""
 
+_MERGING: Final = ("merging", "imperfect")
+"""Schemes that make filters of their own."""
+
+_MERGED: Final = 3
+"""Times as many filters as there are subscriptions under these, at most: 2.3 were seen."""
+
 MakeNetwork = Callable[..., Network]
 Advance = Callable[[int], None]
 
@@ -57,7 +63,8 @@ def service_model(scenario: Scenario) -> ServiceModel:
 def may_need_engine(scenario: Scenario) -> bool:
     """Whether there may be so many filters that the matching engine is started."""
     changes = scenario.workload.churn * scenario.duration
-    return scenario.workload.subscriptions + scenario.clients.publishers + changes > FEW
+    filters = scenario.workload.subscriptions + scenario.clients.publishers + changes
+    return filters * (_MERGED if scenario.scheme.name in _MERGING else 1) > FEW
 
 
 class Simulation:
