@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +16,7 @@ from penstock.cli.progress import progress
 from penstock.errors import InputError
 from penstock.sim.calibrate import calibrate
 from penstock.sim.plots import plot, prepare
-from penstock.sim.results import Deliveries, Result, Series
+from penstock.sim.results import KIND_NAMES, Deliveries, Result, Series
 from penstock.sim.scenario import Scenario, check, description, load, read, shipped, shipped_texts
 from penstock.sim.simulate import SLICES, Simulation, may_need_engine
 from penstock.sim.trace import Trace
@@ -24,10 +24,6 @@ from penstock.sim.trace import Trace
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-
-_KINDS: Final = {"Lost": "Lost (ways to trees)"}
-"""How kinds of messages are called in the table, where the name would be taken for something else."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -169,7 +165,7 @@ def _traffic(result: Result) -> "Table":
     before, after = result.setting_up, result.running
     for kind in {**after.traffic, **before.traffic}:
         table.add_row(
-            _KINDS.get(kind, kind), f"{before.traffic.get(kind, 0):,}", f"{after.traffic.get(kind, 0):,}"
+            KIND_NAMES.get(kind, kind), f"{before.traffic.get(kind, 0):,}", f"{after.traffic.get(kind, 0):,}"
         )
     table.add_section()
     table.add_row("in so many frames", f"{before.frames:,}", f"{after.frames:,}")

@@ -9,7 +9,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import InputError, MissingExtraError
-from penstock.sim.results import Result, Series
+from penstock.sim.results import KIND_NAMES, Result, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +114,7 @@ def _draw_traffic(axes: "Axes", result: Result, _series: Series) -> None:
     for number, (name, traffic) in enumerate(phases):
         places = [place + (number - 0.5) * 0.4 for place in range(len(kinds))]
         axes.barh(places, [traffic.get(kind, 0) for kind in kinds], height=0.4, label=name)
-    axes.set_yticks(range(len(kinds)), kinds)
+    axes.set_yticks(range(len(kinds)), [KIND_NAMES.get(kind, kind) for kind in kinds])
     axes.invert_yaxis()
     # Publications are often a thousand times as many as the rest, which is what one wants to see too.
     axes.set_xscale("symlog")

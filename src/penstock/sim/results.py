@@ -1,6 +1,7 @@
 """What came of a scenario, in numbers: for tables, for machines and for plots."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -8,6 +9,9 @@ import numpy as np
 from penstock.sim.counts import Counts
 from penstock.sim.network import Network
 from penstock.sim.service import ServiceModel
+
+KIND_NAMES: Final = {"Lost": "Lost (ways to trees)"}
+"""What people are told of kinds of messages, where the name would be taken for something else."""
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
