@@ -54,8 +54,8 @@ matchings: events tried on a table."""
 
 _TAKEN_BACK: Final = "what a new filter covers is taken back, in messages of its own"
 _APART: Final = (
-    "a filter that goes, or that a wider one covers, leaves its merger; what is left is merged anew or taken "
-    "apart, at one broker after the other"
+    "each filter that comes or goes changes its merger, and the next broker, to which that is another filter, "
+    "groups anew"
 )
 
 WHY: Final = {
