@@ -54,8 +54,8 @@ matchings: events tried on a table."""
 
 _TAKEN_BACK: Final = "what a new filter covers is taken back, in messages of its own"
 _APART: Final = (
-    "each filter that comes or goes changes its merger, and the next broker, to which that is another filter, "
-    "groups anew"
+    "each filter that comes or goes changes its merger, and the next broker, to which that is another "
+    "filter, groups anew"
 )
 
 WHY: Final = {
