@@ -108,6 +108,8 @@ def save(
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+    except InputError:
+        raise
     except (OSError, RuntimeError, ValueError) as error:
         # Paths that go round in a circle, or that no system takes, are told of as the last two.
         raise InputError(f"{path}: cannot be saved: {_why(error)}") from None
