@@ -472,7 +472,7 @@ def test_the_folder_that_the_program_stands_in_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="^.: the folder that the program stands in cannot be replaced"):
+    with pytest.raises(InputError, match=r"^\.: the folder that the program stands in cannot be replaced"):
         Matcher({"a": "x = 1"}).save(".")
     assert list(tmp_path.iterdir()) == []
 

@@ -39,6 +39,11 @@ def put_in_place(folder: Path, target: Path) -> None:
     sync(target.parent)
 
 
+def is_being_replaced(target: Path) -> bool:
+    """Whether nothing stands in a place only because the old folder has gone and the new one is to come."""
+    return any(target.parent.glob(f".{target.name}-*-old"))
+
+
 def sync(folder: Path) -> None:
     """Have the names in a folder written to the disk, where that can be asked for."""
     if os.name == "posix":

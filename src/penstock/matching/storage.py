@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import InputError
 from penstock.matching.checks import SHAPES, check_ids, check_shape, check_table
-from penstock.matching.folders import new_folder, put_in_place
+from penstock.matching.folders import is_being_replaced, new_folder, put_in_place
 from penstock.matching.ids import IdTable
 from penstock.matching.table import Table, from_arrays
 
@@ -195,7 +195,7 @@ def load(path: str | PathLike[str]) -> tuple[Table | None, IdTable, bool]:
             return _load(folder)
         except InputError:
             # Files of two tables fit together no better than damaged ones: look whether it is another by now.
-            if _state(folder) == found:
+            if _state(folder) == found and not (found is None and is_being_replaced(folder)):
                 raise
     return _load(folder)
 
