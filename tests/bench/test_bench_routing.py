@@ -21,6 +21,11 @@ def test_the_benchmark_prints_every_table_and_distribution(capsys: pytest.Captur
         assert forest["tests"] == poset["tests"] == 0
 
 
+def test_one_table_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "routing", "--count", "50", "--table", "forest", "--json"]) == 0
+    assert {r["table"] for r in json.loads(capsys.readouterr().out)["results"]} == {"forest"}
+
+
 def test_the_benchmark_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "routing", "--count", "50"]) == 0
     assert capsys.readouterr().out.count("forest") == 3

@@ -63,7 +63,7 @@ class Result(msgspec.Struct, frozen=True):
 
 def run(options: argparse.Namespace, progress: Progress) -> int:
     """Run all and print a table, or JSON."""
-    results = measure(options.count, options.seed, progress)
+    results = measure(options.count, options.seed, progress, options.table)
     if options.json:
         plain = [{**msgspec.structs.asdict(r), "per_second": r.per_second, "met": r.met} for r in results]
         document = {"python": platform.python_version(), "machine": platform.machine(), "results": plain}
@@ -73,12 +73,14 @@ def run(options: argparse.Namespace, progress: Progress) -> int:
     return 0
 
 
-def measure(count: int, seed: int, progress: Progress) -> list[Result]:
-    """Fill each table with so many filters of each distribution."""
+def measure(count: int, seed: int, progress: Progress, only: str | None = None) -> list[Result]:
+    """Fill each table, or only one, with so many filters of each distribution."""
     results = []
     for distribution in range_filters.DISTRIBUTIONS:
         made = range_filters.as_predicates(range_filters.filters(count, seed, distribution))
         for name, table in TABLES.items():
+            if only not in (None, name):
+                continue
             with progress(f"{name}, {distribution}", count) as advance:
                 results.append(_insert(name, table(), distribution, made, advance))
     return results

@@ -289,7 +289,11 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
     filters.add_argument("--json", action="store_true", help="print the results as JSON")
     filters.set_defaults(run=_command("bench.filters", "run"))
     summary = "measure the covering tables of a router: poset-derived forest and filters poset"
-    routing = _add(kinds, "routing", summary, "  penstock bench routing --count 10000\n")
+    examples = "  penstock bench routing --count 10000\n  penstock bench routing --table forest\n"
+    routing = _add(kinds, "routing", summary, examples)
+    routing.add_argument(
+        "--table", choices=("forest", "poset"), help="only this one; the poset takes minutes (default: both)"
+    )
     routing.add_argument(
         "--count", type=_positive, default=100_000, metavar="N", help="range filters to insert (100000)"
     )
