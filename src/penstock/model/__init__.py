@@ -5,4 +5,5 @@ names    what is a good attribute name or id
 limits   every bound, with its reason
 events   the event, from dicts and from JSON text
 arrow    events from the rows of Arrow tables
+packed   events as bytes: MessagePack
 """

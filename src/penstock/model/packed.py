@@ -1,0 +1,163 @@
+"""An event as bytes: a flat MessagePack map from names to values.
+
+A bool, an integer, a double and a text are what MessagePack has for them; a time is an extension of type
+TIME_CODE, the eight bytes of its nanoseconds, the highest first. All limits of the model hold. Any form of a
+number, a text or a length that MessagePack has may be used, also one longer than need be, and a double of four
+bytes. Of a name that is there twice the last counts; both count as attributes, and both have to be good.
+
+`penstock.matching.kernels.packed_maps` reads the same form, and accepts the same bytes.
+"""
+
+from struct import Struct
+from typing import Annotated, Final, NoReturn
+
+import msgspec
+from msgspec.msgpack import Ext
+
+from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
+from penstock.model.events import NO_ATTRIBUTE, Event
+from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, NAME_LENGTH_MAX, STRING_LENGTH_MAX
+from penstock.model.names import check_name
+from penstock.model.values import Time, Value, to_value
+
+TIME_CODE: Final = 1
+"""The type of the extension that is a time."""
+
+TIME_BYTES: Final = 8
+"""The length of a time."""
+
+_TIME: Final = Struct(">q")
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
+_Integer = Annotated[int, msgspec.Meta(le=INTEGER_MAX)]
+_String = Annotated[str, msgspec.Meta(max_length=STRING_LENGTH_MAX)]
+
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = msgspec.msgpack.Decoder(dict[_Name, bool | _Integer | float | _String | Ext]).decode
+_DECODE_PARTS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_DECODE_PART: Final = msgspec.msgpack.Decoder(bool | int | float | str | Ext).decode
+
+_MAP, _MAP_LAST, _MAP_16, _MAP_32 = 0x80, 0x8F, 0xDE, 0xDF
+_LIST_32: Final = b"\xdd"
+_NULL, _BYTES_8, _BYTES_32 = 0xC0, 0xC4, 0xC6
+
+
+def encode_event(event: Event) -> bytes:
+    """The event as bytes."""
+    attributes: dict[str, Value] = event.attributes
+    if Time in map(type, attributes.values()):
+        return _ENCODE(
+            {
+                name: Ext(TIME_CODE, _TIME.pack(value.nanoseconds)) if type(value) is Time else value
+                for name, value in attributes.items()
+            }
+        )
+    return _ENCODE(attributes)
+
+
+def decode_event(data: bytes | bytearray | memoryview) -> Event:
+    """The event that these bytes, all of them, are; raises EventError or LimitError where they are none."""
+    if type(data) is not bytes:
+        data = _as_bytes(data)
+    count = data[0] - _MAP if data and _MAP < data[0] <= _MAP_LAST else _checked_count(data)
+    try:
+        attributes = _DECODE(data)
+    except ValueError:
+        # Also UnicodeDecodeError. What is wrong is found out below.
+        return Event.from_flat(_decode_slowly(data, count))
+    if len(attributes) < count:
+        return Event.from_flat(_decode_slowly(data, count))
+    if Ext in map(type, attributes.values()):
+        try:
+            flat = {n: _time(v) if isinstance(v, Ext) else v for n, v in attributes.items()}
+        except UnsupportedValueError:
+            flat = _decode_slowly(data, count)
+        return Event.from_flat(flat)
+    return Event.from_flat(attributes)  # type: ignore[arg-type]  # no Ext is left
+
+
+def _as_bytes(data: object) -> bytes:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise EventError(f"an event is decoded from bytes, not from {type(data).__name__}")
+    return bytes(data)
+
+
+def _checked_count(data: bytes) -> int:
+    """How many attributes there are said to be."""
+    if not data:
+        raise EventError("an event is a MessagePack map; here is no byte at all")
+    if not (_MAP <= data[0] <= _MAP_LAST or _MAP_16 <= data[0] <= _MAP_32):
+        raise EventError(f"an event is a MessagePack map, which does not begin with the byte {data[0]:#04x}")
+    head = _head_length(data)
+    if len(data) < head:
+        raise EventError("the bytes of an event end within the length of its map")
+    count = data[0] - _MAP if head == 1 else int.from_bytes(data[1:head], "big")
+    if not count:
+        raise EventError(NO_ATTRIBUTE)
+    if count > ATTRIBUTES_MAX:
+        raise LimitError("an event has too many attributes", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
+    return count
+
+
+def _head_length(data: bytes) -> int:
+    return {_MAP_16: 3, _MAP_32: 5}.get(data[0], 1)
+
+
+def _decode_slowly(data: bytes, count: int) -> dict[str, Value]:
+    """The attributes one by one, so that each is looked at, and the first that is bad is named."""
+    # The same bytes as a list: that keeps what a map has twice.
+    flat_list = b"".join((_LIST_32, (2 * count).to_bytes(4, "big"), data[_head_length(data) :]))
+    try:
+        parts = _DECODE_PARTS(flat_list)
+    except (ValueError, RecursionError) as error:
+        reason = str(error).partition(" (byte ")[0]  # counted in another text
+        raise EventError(f"these bytes are no map of length {count:,}, as they say: {reason}") from None
+    attributes: dict[str, Value] = {}
+    for at in range(0, 2 * count, 2):
+        name = _name(parts[at])
+        attributes[name] = _value(name, parts[at + 1])
+    return attributes
+
+
+def _name(part: msgspec.Raw) -> str:
+    try:
+        name = _part(part)
+    except PenstockError as error:
+        raise EventError(f"an attribute name is a string: {error}") from None
+    return check_name(name)
+
+
+def _value(name: str, part: msgspec.Raw) -> Value:
+    try:
+        value = _part(part)
+        return _time(value) if isinstance(value, Ext) else to_value(value)
+    except UnsupportedValueError as error:
+        raise UnsupportedValueError(f"{name!r:.80}: {error}") from None
+
+
+def _part(part: msgspec.Raw) -> bool | int | float | str | Ext:
+    """A name or a value by itself, if it is of a kind that an event can have."""
+    try:
+        return _DECODE_PART(part)
+    except UnicodeDecodeError:
+        raise UnsupportedValueError(f"{bytes(part)[:40]!r} is a string that is not UTF-8") from None
+    except ValueError:
+        _refuse_kind(bytes(part)[0])
+
+
+def _refuse_kind(first: int) -> NoReturn:
+    """Refuse a value by its first byte."""
+    if _MAP <= first <= _MAP_LAST or _MAP_16 <= first <= _MAP_32:
+        raise UnsupportedValueError("a map within an event has no family; write its attributes with dotted names")
+    kind = "null" if first == _NULL else "bytes" if _BYTES_8 <= first <= _BYTES_32 else "a list"
+    raise UnsupportedValueError(f"a value that is {kind} has no family (bool, number, string or time)")
+
+
+def _time(value: Ext) -> Time:
+    data = value.data
+    if value.code != TIME_CODE or len(data) != TIME_BYTES:
+        raise UnsupportedValueError(
+            f"an extension of type {value.code} and {len(data):,} bytes is no value; "
+            f"a time has the type {TIME_CODE} and {TIME_BYTES} bytes"
+        )
+    return Time(*_TIME.unpack(data))
