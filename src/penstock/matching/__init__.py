@@ -9,8 +9,8 @@ Inside the matcher:
 columns, bulk                  filters as flat arrays
 compile, placing               from these to a table: cells, words, and the place where each filter is found
 table, reading                 the compiled table, and filters read back from it
-batch, encode                  events as flat arrays; `arrow_events`, `arrow_texts`, `json_events`: from Arrow
-                               and JSON
+batch, encode                  events as flat arrays; `arrow_events`, `arrow_texts`, `json_events`,
+                               `packed_events`: from Arrow, JSON, and the bytes in which events travel
 store                          how filters change: the buffer, merging, snapshots for readers
 parts, delta, deaths           compiled tables, what came lately, and what has been removed
 ids, matches                   ids as numbers; results

@@ -28,9 +28,11 @@ from penstock.model.names import Id, check_id, id_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import ArrayLike
 
     from penstock.matching.explain import Explanation
     from penstock.matching.json_events import WantedNames
+    from penstock.matching.packed_events import Buffer
     from penstock.matching.parts import Found
     from penstock.matching.stats import Stats
     from penstock.matching.store import Snapshot
@@ -181,21 +183,40 @@ class Matcher:
         self, lines: bytes | bytearray | memoryview, *, unsupported: Unsupported = "refuse"
     ) -> Matches:
         """What each event of JSON lines matches. Attributes that no filter names are not decoded."""
-        from penstock.matching.json_events import WantedNames, read_json_lines
+        from penstock.matching.json_events import read_json_lines
 
         if not isinstance(lines, bytes | bytearray | memoryview):
             raise EventError(f"JSON lines are matched from bytes, not from {type(lines).__name__}")
         if isinstance(lines, memoryview) and not lines.c_contiguous:
             lines = lines.tobytes()
         snapshot = self._store.snapshot()
+        batch = read_json_lines(lines, self._wanted_names(snapshot), unsupported)
+        snapshot.sample.see(batch)
+        self._store.tidy()
+        return self._match(snapshot, batch)
+
+    def match_packed(self, data: "Buffer", offsets: "ArrayLike") -> Matches:
+        """What each event matches of many that are laid end to end, in the form of `penstock.model.packed`.
+
+        Event i is `data[offsets[i]:offsets[i + 1]]`. All of each is checked, also what no filter names.
+        """
+        from penstock.matching.packed_events import read_packed
+
+        snapshot = self._store.snapshot()
+        batch = read_packed(data, offsets, self._wanted_names(snapshot))
+        snapshot.sample.see(batch)
+        self._store.tidy()
+        return self._match(snapshot, batch)
+
+    def _wanted_names(self, snapshot: "Snapshot") -> "WantedNames":
+        """The names of a snapshot, made ready for kernels that read events."""
+        from penstock.matching.json_events import WantedNames
+
         names, wanted = self._wanted or (None, None)
         if wanted is None or names is not snapshot.names or len(wanted.numbers) != len(snapshot.names):
             wanted = WantedNames(list(snapshot.names))
             self._wanted = snapshot.names, wanted
-        batch = read_json_lines(lines, wanted, unsupported)
-        snapshot.sample.see(batch)
-        self._store.tidy()
-        return self._match(snapshot, batch)
+        return wanted
 
     @property
     def names(self) -> dict[str, int]:

@@ -128,6 +128,28 @@ def word_at(_typing: Any, text: Any, at: Any) -> Any:
 
 
 @_instructions
+def high_word_at(_typing: Any, text: Any, at: Any) -> Any:
+    """Eight bytes, the first highest."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), ir.IntType(64).as_pointer())
+        return builder.bswap(builder.load(pointer, align=1))
+
+    return types.int64(text, types.int64), generate
+
+
+@_instructions
+def widened(_typing: Any, single: Any) -> Any:
+    """The bits of the double that is a single, of which the bits are given."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        value = builder.bitcast(builder.trunc(args[0], ir.IntType(32)), ir.FloatType())
+        return builder.bitcast(builder.fpext(value, ir.DoubleType()), ir.IntType(64))
+
+    return types.int64(types.int64), generate
+
+
+@_instructions
 def bits_of(_typing: Any, double: Any) -> Any:
     """The bits of a double."""
 

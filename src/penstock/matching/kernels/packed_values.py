@@ -1,0 +1,192 @@
+"""Texts and values in the bytes of an event: each is checked, and written into the table of a batch.
+
+The form is that of `penstock.model.packed`. A place is read before it is known to be within its event, and
+what was read is then thrown away: text ends in padding, so that this is harmless.
+"""
+
+from typing import Final
+
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE
+from penstock.matching.kernels.jit import inlined, outlined
+from penstock.matching.kernels.json_blocks import (
+    BLOCK,
+    FAILED,
+    Bytes,
+    beyond_ascii,
+    high_word_at,
+    lowest_bit,
+    widened,
+)
+from penstock.matching.kernels.json_values import Table
+from penstock.model.limits import STRING_LENGTH_MAX
+from penstock.model.packed import TIME_BYTES, TIME_CODE
+
+_POSITIVE_LAST: Final = 0x7F
+_TEXT, _TEXT_LAST = 0xA0, 0xBF
+_FALSE, _TRUE = 0xC2, 0xC3
+_EXTENSION_8, _EXTENSION_16, _EXTENSION_32 = 0xC7, 0xC8, 0xC9
+_SINGLE, _DOUBLE = 0xCA, 0xCB
+_UNSIGNED_8, _UNSIGNED_64 = 0xCC, 0xCF
+_SIGNED_8, _SIGNED_64 = 0xD0, 0xD3
+_EXTENSION_OF_8: Final = 0xD7
+_TEXT_8, _TEXT_16, _TEXT_32 = 0xD9, 0xDA, 0xDB
+_NEGATIVE: Final = 0xE0
+
+_WITHOUT_SIGN: Final = 2**63 - 1
+_INFINITY: Final = 0x7FF0_0000_0000_0000
+
+_CHARACTER_BYTES_MAX: Final = 4
+
+
+@outlined
+def _continuation(text: Bytes, at: int) -> int:
+    """How many bytes follow this one in its character, which is beyond ASCII; FAILED where it is none.
+
+    That leaves no longer form of a character than need be, no surrogates, and nothing above U+10FFFF.
+    """
+    first, second = text[at], text[at + 1]
+    low, high = 0x80, 0xBF
+    if 0xC2 <= first <= 0xDF:
+        count = 1
+    elif 0xE0 <= first <= 0xEF:
+        count = 2
+        low = 0xA0 if first == 0xE0 else 0x80
+        high = 0x9F if first == 0xED else 0xBF
+    elif 0xF0 <= first <= 0xF4:
+        count = 3
+        low = 0x90 if first == 0xF0 else 0x80
+        high = 0x8F if first == 0xF4 else 0xBF
+    else:
+        return FAILED
+    if second < low or second > high:
+        return FAILED
+    for place in range(at + 2, at + 1 + count):
+        if text[place] < 0x80 or text[place] > 0xBF:
+            return FAILED
+    return count
+
+
+@outlined
+def _characters(text: Bytes, at: int, stop: int) -> int:
+    """How many characters the text from here to there has; FAILED where it is not UTF-8."""
+    count = stop - at
+    while at < stop:
+        bits = beyond_ascii(text, at)
+        if bits == 0:
+            at += BLOCK
+            continue
+        at += lowest_bit(bits)
+        if at >= stop:
+            break
+        more = _continuation(text, at)
+        at += more + 1
+        if more < 0 or at > stop:
+            return FAILED
+        count -= more
+    return count
+
+
+@inlined
+def is_text(text: Bytes, at: int, stop: int, longest: int) -> bool:
+    """Whether from here to there is UTF-8 of at most so many characters."""
+    length = stop - at
+    if length <= BLOCK and beyond_ascii(text, at) & ((1 << length) - 1) == 0:
+        return bool(length <= longest)
+    return bool(length <= longest * _CHARACTER_BYTES_MAX and 0 <= _characters(text, at, stop) <= longest)
+
+
+@inlined
+def find_text(text: Bytes, at: int) -> tuple[int, int]:
+    """Where the text that is said to be here starts and ends; FAILED where there is none."""
+    head = text[at]
+    if _TEXT <= head <= _TEXT_LAST:
+        return at + 1, at + 1 + (head - _TEXT)
+    word = high_word_at(text, at + 1)
+    if head == _TEXT_8:
+        return at + 2, at + 2 + (word >> 56 & 0xFF)
+    if head == _TEXT_16:
+        return at + 3, at + 3 + (word >> 48 & 0xFFFF)
+    if head == _TEXT_32:
+        return at + 5, at + 5 + (word >> 32 & 0xFFFF_FFFF)
+    return FAILED, FAILED
+
+
+@outlined
+def _read_string(text: Bytes, at: int, stop: int, place: int, table: Table) -> int:
+    begin, end = find_text(text, at)
+    if begin < 0 or end > stop or not is_text(text, begin, end, STRING_LENGTH_MAX):
+        return FAILED
+    _attribute, states, bits, lengths = table
+    states[place] = STRING
+    bits[place] = begin
+    lengths[place] = end - begin
+    return end
+
+
+@outlined
+def _read_number(text: Bytes, at: int, place: int, table: Table) -> int:
+    """Read a number that is not in its first byte alone."""
+    _attribute, states, bits, _lengths = table
+    head = text[at]
+    word = high_word_at(text, at + 1)
+    if head == _DOUBLE or head == _SINGLE:
+        double = word if head == _DOUBLE else widened(word >> 32)
+        is_nan = double & _WITHOUT_SIGN > _INFINITY
+        states[place] = NAN if is_nan else DOUBLE
+        bits[place] = 0 if is_nan else double
+        return at + (9 if head == _DOUBLE else 5)
+    size = 1 << (head & 3)
+    number = word >> (64 - 8 * size)
+    if head <= _UNSIGNED_64 and number < 0:
+        if size == 8:
+            return FAILED
+        number += 1 << 8 * size
+    states[place] = INTEGER
+    bits[place] = number
+    return at + 1 + size
+
+
+@outlined
+def _read_time(text: Bytes, at: int, place: int, table: Table) -> int:
+    _attribute, states, bits, _lengths = table
+    head = text[at]
+    code = at + 1
+    if head != _EXTENSION_OF_8:
+        word = high_word_at(text, code)
+        size = 1 << (head - _EXTENSION_8)
+        if word >> (64 - 8 * size) != TIME_BYTES:
+            return FAILED
+        code += size
+    if text[code] != TIME_CODE:
+        return FAILED
+    states[place] = TIME
+    bits[place] = high_word_at(text, code + 1)
+    return code + 1 + TIME_BYTES
+
+
+@inlined
+def read_value(text: Bytes, at: int, stop: int, place: int, table: Table) -> int:
+    """Check the value that starts here and write it to its place in the table; return its end.
+
+    That is FAILED where it is no value that an event can have, or ends beyond the event.
+    """
+    _attribute, states, bits, lengths = table
+    head = text[at]
+    if _TEXT <= head <= _TEXT_LAST or _TEXT_8 <= head <= _TEXT_32:
+        return _read_string(text, at, stop, place, table)
+    lengths[place] = 0
+    if head <= _POSITIVE_LAST or head >= _NEGATIVE:
+        states[place] = INTEGER
+        bits[place] = head if head <= _POSITIVE_LAST else head - 256
+        end = at + 1
+    elif _SINGLE <= head <= _UNSIGNED_64 or _SIGNED_8 <= head <= _SIGNED_64:
+        end = _read_number(text, at, place, table)
+    elif head == _FALSE or head == _TRUE:
+        states[place] = TRUE if head == _TRUE else FALSE
+        bits[place] = 0
+        end = at + 1
+    elif head == _EXTENSION_OF_8 or _EXTENSION_8 <= head <= _EXTENSION_32:
+        end = _read_time(text, at, place, table)
+    else:
+        end = FAILED
+    return end if end <= stop else FAILED

@@ -1,0 +1,74 @@
+"""Events from their bytes, as they travel and are stored, into a batch: no Python object for any of them.
+
+This is where a broker's trust begins. Every event is checked throughout, whether any filter names its
+attributes or not, because what passes is forwarded byte by byte to whoever reads it next.
+"""
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from penstock.errors import EventError, PenstockError
+from penstock.matching.batch import Batch
+from penstock.matching.json_events import WantedNames
+from penstock.matching.kernels import packed_maps
+from penstock.matching.kernels.json_blocks import PADDING
+from penstock.model.packed import decode_event
+
+Buffer = bytes | bytearray | memoryview | NDArray[np.uint8]
+"""What bytes may come as; it has to be in one piece."""
+
+
+def read_packed(data: Buffer, offsets: ArrayLike, wanted: WantedNames) -> Batch:
+    """Read an event from each stretch of bytes between two offsets; the error of a bad one names its row.
+
+    The caller has offsets that never fall and stay within the data; others are refused, as a bad event is.
+    """
+    try:
+        given = np.frombuffer(data, np.uint8)
+    except (TypeError, ValueError, BufferError):
+        raise EventError(f"events are read from bytes in one piece, not from {type(data).__name__}") from None
+    # Copies, because a kernel reads a little past the end, and takes only arrays that can be written.
+    text = np.empty(given.size + len(PADDING), np.uint8)
+    text[: given.size] = given
+    text[given.size :] = 0
+    bounds = np.array(offsets, np.int64)
+    events = max(bounds.size - 1, 0)
+    most = min(events * len(wanted.numbers), given.size // packed_maps.ATTRIBUTE_BYTES_MIN) + 1
+    start, count = np.empty(events, np.int64), np.empty(events, np.int32)
+    table = (
+        np.empty(most, np.int32),
+        np.empty(most, np.uint8),
+        np.empty(most, np.int64),
+        np.empty(most, np.int32),
+    )
+    scratch = np.full(packed_maps.SCRATCH + len(wanted.numbers), -1, np.int64)
+    good, size = packed_maps.read_events(
+        text, given.size, bounds, *wanted.index, scratch, start, count, *table
+    )
+    if good < events:
+        raise _error(given, int(bounds[good]), int(bounds[good + 1]), good)
+    attribute, state, bits, length = (column[:size] for column in table)
+    return Batch(start, count, np.arange(size, dtype=np.int32), attribute, state, bits, length, text)
+
+
+def check_packed(data: Buffer, offsets: ArrayLike) -> None:
+    """Check events without matching them: raise what `read_packed` would."""
+    read_packed(data, offsets, _nothing())
+
+
+@cache
+def _nothing() -> WantedNames:
+    return WantedNames([])
+
+
+def _error(data: NDArray[np.uint8], begin: int, stop: int, row: int) -> PenstockError:
+    """What is wrong with an event that the kernel has refused."""
+    if not 0 <= begin <= stop <= data.size:
+        return EventError(f"it goes from byte {begin:,} to {stop:,} of {data.size:,}").in_row(row)
+    try:
+        decode_event(data[begin:stop].tobytes())
+    except PenstockError as error:
+        return error.in_row(row)
+    return EventError("its bytes are no event").in_row(row)
