@@ -4,6 +4,7 @@ Each message says what was wrong, where, and what to do about it.
 """
 
 __all__ = [
+    "AccessError",
     "EventError",
     "FilterError",
     "FilterSyntaxError",
@@ -11,9 +12,11 @@ __all__ = [
     "InputError",
     "LimitError",
     "MissingExtraError",
+    "NetworkError",
     "PenstockError",
     "UnknownSubscriptionError",
     "UnsupportedValueError",
+    "WireError",
 ]
 
 _SNIPPET_BEFORE = 24
@@ -58,6 +61,18 @@ class InputError(PenstockError, ValueError):
 
 class MissingExtraError(PenstockError, ImportError):
     """A part of Penstock that needs an optional package; the message has the command to install it."""
+
+
+class NetworkError(PenstockError, ConnectionError):
+    """A broker that cannot be reached, or a connection that has ended; the message says which."""
+
+
+class AccessError(PenstockError, PermissionError):
+    """Something that whoever asks may not do, or a token that is not taken; the message says why not."""
+
+
+class WireError(PenstockError, ValueError):
+    """Bytes from the other side of a connection that are no message; the connection is closed over it."""
 
 
 class LimitError(PenstockError, ValueError):
