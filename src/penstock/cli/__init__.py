@@ -11,5 +11,7 @@ pool            work on several threads, its results in order
 lines           what events matched as JSON lines
 files           opening, formats, places of mistakes, writing whole or not at all
 progress        a bar on a terminal
+live            arguments of the commands for the live network
+token           secrets and tokens
 demo            the flights and their hundred subscribers
 """

@@ -14,6 +14,7 @@ from penstock.cli.arguments import command as _command
 from penstock.cli.arguments import positive as _positive
 from penstock.cli.arguments import scale as _scale
 from penstock.cli.arguments import share as _share
+from penstock.cli.live import add_live_commands
 from penstock.cli.networks import add_network_commands
 from penstock.cli.signals import end_on_signals
 from penstock.errors import PenstockError
@@ -92,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_relations(commands)
     _add_match(commands)
     add_network_commands(commands)
+    add_live_commands(commands)
     _add_bench(commands)
     summary = "match a year of New York flights against a hundred subscriptions"
     demo = _add(commands, "demo", summary, "  penstock demo\n  penstock demo --flights 10000\n")
