@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Meta
 
 from penstock.errors import InputError
+from penstock.mistakes import said
 from penstock.routing.schemes.catalog import SCHEMES
-from penstock.sim.mistakes import said
 from penstock.workloads.topologies import Edge, topology
 
 LATENCIES_MIN: Final = 4

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario file, in words: where, what was given, and what could be.
+"""What is wrong with a file of settings, in words: where, what was given, and what could be.
 
 msgspec says what it expected and where; what else could stand there is looked up in the type of that place.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import inspect
 
 _PLACE: Final = re.compile(r"(?P<what>.*?) - at `\$\.?(?P<where>.*)`$", re.DOTALL)
-_FIELD: Final = re.compile(r"Object (?P<what>contains unknown|missing required) field `(?P<name>\w+)`")
+_FIELD: Final = re.compile(r"Object (?P<what>contains unknown|missing required) field `(?P<name>[^`]+)`")
 _STEP: Final = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]")
 _GIVEN_LENGTH_MAX: Final = 60
 
