@@ -139,6 +139,8 @@ COMMANDS = [
     "compile",
     "check",
     "sim",
+    "broker",
+    "network",
     "bench",
     "bench filters",
     "bench routing",

@@ -13,5 +13,7 @@ files           opening, formats, places of mistakes, writing whole or not at al
 progress        a bar on a terminal
 live            arguments of the commands for the live network
 token           secrets and tokens
+broker          live brokers: broker, network
+logs            what brokers log, on standard error
 demo            the flights and their hundred subscribers
 """

@@ -15,9 +15,10 @@ from penstock.cli.arguments import positive as _positive
 from penstock.cli.arguments import scale as _scale
 from penstock.cli.arguments import share as _share
 from penstock.cli.live import add_live_commands
+from penstock.cli.live_brokers import add_broker_commands
 from penstock.cli.networks import add_network_commands
 from penstock.cli.signals import end_on_signals
-from penstock.errors import PenstockError
+from penstock.errors import NetworkError, PenstockError
 
 _LANGUAGES = ("sql", "padres", "json")
 _FORMATS = ("jsonl", "csv", "parquet")
@@ -31,6 +32,7 @@ examples:
   penstock match --subscriptions rules.jsonl --events events.parquet --output matches.jsonl
   penstock check --seeds 100
   penstock sim plain
+  penstock broker --name b1
 """
 
 
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PenstockError as error:
         # One line, whatever the message quotes.
         _complain(" ".join(str(error).splitlines()))
-        return EXIT_BAD_INPUT
+        return EXIT_FAILED if isinstance(error, NetworkError) else EXIT_BAD_INPUT
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`); that is no error of ours.
         _abandon_output()
@@ -94,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_match(commands)
     add_network_commands(commands)
     add_live_commands(commands)
+    add_broker_commands(commands)
     _add_bench(commands)
     summary = "match a year of New York flights against a hundred subscriptions"
     demo = _add(commands, "demo", summary, "  penstock demo\n  penstock demo --flights 10000\n")

@@ -3,6 +3,8 @@
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 _INSIST_EVERY: Final = 0.05
@@ -27,6 +29,23 @@ def end_on_signals() -> None:
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     threading.Thread(target=_insist, args=(told,), name="penstock-signals", daemon=True).start()
+
+
+@contextmanager
+def left_to_a_loop() -> Iterator[None]:
+    """Let an event loop have the signals meanwhile: it sees them where it waits, and needs no reminders.
+
+    There is one pipe for signals; the loop uses its own, and leaves none when it ends. So ours is laid aside.
+    """
+    tell = signal.set_wakeup_fd(-1)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None:
+                signal.signal(number, handler)
+        signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
 
 
 def _insist(told: int) -> None:
