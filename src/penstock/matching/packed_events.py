@@ -37,20 +37,16 @@ def read_packed(data: Buffer, offsets: ArrayLike, wanted: WantedNames) -> Batch:
     events = max(bounds.size - 1, 0)
     most = min(events * len(wanted.numbers), given.size // packed_maps.ATTRIBUTE_BYTES_MIN) + 1
     start, count = np.empty(events, np.int64), np.empty(events, np.int32)
-    table = (
-        np.empty(most, np.int32),
-        np.empty(most, np.uint8),
-        np.empty(most, np.int64),
-        np.empty(most, np.int32),
-    )
+    attribute, state = np.empty(most, np.int32), np.empty(most, np.uint8)
+    bits, length = np.empty(most, np.int64), np.empty(most, np.int32)
     scratch = np.full(packed_maps.SCRATCH + len(wanted.numbers), -1, np.int64)
     good, size = packed_maps.read_events(
-        text, given.size, bounds, *wanted.index, scratch, start, count, *table
+        text, given.size, bounds, *wanted.index, scratch, start, count, attribute, state, bits, length
     )
     if good < events:
         raise _error(given, int(bounds[good]), int(bounds[good + 1]), good)
-    attribute, state, bits, length = (column[:size] for column in table)
-    return Batch(start, count, np.arange(size, dtype=np.int32), attribute, state, bits, length, text)
+    entries = np.arange(size, dtype=np.int32)
+    return Batch(start, count, entries, attribute[:size], state[:size], bits[:size], length[:size], text)
 
 
 def check_packed(data: Buffer, offsets: ArrayLike) -> None:

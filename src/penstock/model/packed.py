@@ -2,8 +2,8 @@
 
 A bool, an integer, a double and a text are what MessagePack has for them; a time is an extension of type
 TIME_CODE, the eight bytes of its nanoseconds, the highest first. All limits of the model hold. Any form of a
-number, a text or a length that MessagePack has may be used, also one longer than need be, and a double of four
-bytes. Of a name that is there twice the last counts; both count as attributes, and both have to be good.
+number, a text or a length that MessagePack has may be used, also a longer one than is needed, and a double of
+four bytes. Of a name that is there twice the last counts; both count as attributes, and both have to be good.
 
 `penstock.matching.kernels.packed_maps` reads the same form, and accepts the same bytes.
 """
@@ -135,7 +135,7 @@ def _value(name: str, part: msgspec.Raw) -> Value:
         raise UnsupportedValueError(f"{name!r:.80}: {error}") from None
 
 
-def _part(part: msgspec.Raw) -> bool | int | float | str | Ext:
+def _part(part: msgspec.Raw) -> object:
     """A name or a value by itself, if it is of a kind that an event can have."""
     try:
         return _DECODE_PART(part)
@@ -148,13 +148,15 @@ def _part(part: msgspec.Raw) -> bool | int | float | str | Ext:
 def _refuse_kind(first: int) -> NoReturn:
     """Refuse a value by its first byte."""
     if _MAP <= first <= _MAP_LAST or _MAP_16 <= first <= _MAP_32:
-        raise UnsupportedValueError("a map within an event has no family; write its attributes with dotted names")
+        raise UnsupportedValueError(
+            "a map within an event has no family; write its attributes with dotted names"
+        )
     kind = "null" if first == _NULL else "bytes" if _BYTES_8 <= first <= _BYTES_32 else "a list"
     raise UnsupportedValueError(f"a value that is {kind} has no family (bool, number, string or time)")
 
 
 def _time(value: Ext) -> Time:
-    data = value.data
+    data = bytes(value.data)
     if value.code != TIME_CODE or len(data) != TIME_BYTES:
         raise UnsupportedValueError(
             f"an extension of type {value.code} and {len(data):,} bytes is no value; "
