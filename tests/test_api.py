@@ -10,6 +10,7 @@ import penstock
 from penstock import Constraint, Event, Filter, PenstockError, Predicate, Time, errors, parse
 
 PUBLIC = {
+    "Client",
     "Constraint",
     "Event",
     "Family",
@@ -22,6 +23,8 @@ PUBLIC = {
     "Predicate",
     "Time",
     "ValueCounts",
+    "connect",
+    "connect_sync",
     "covers",
     "identical",
     "merge",

@@ -6,6 +6,11 @@ errors      every error, under `PenstockError`
 model       values, events, names, limits
 filters     constraint, filter, predicate; covers, overlaps, merge; the languages
 matching    the matcher and other engines: which filters match an event
+routing     tables of subscriptions, and the schemes that say which of them neighbours need
+wire        what brokers and clients say, as bytes
+broker      the broker: messages in, effects out
+sim         the same under a virtual clock
+net         the same on sockets; the client
 workloads   sample data and seeded generators
 bench       benchmarks of filters and of matching
 cli         the program `penstock`
@@ -29,10 +34,14 @@ from penstock.model.values import Family, Time
 if TYPE_CHECKING:
     from penstock.matching.matcher import Matcher
     from penstock.matching.matches import Matches
+    from penstock.net.client.client import Client
+    from penstock.net.client.connecting import connect
+    from penstock.net.client.sync import connect_sync
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Client",
     "Constraint",
     "Event",
     "Family",
@@ -45,6 +54,8 @@ __all__ = [
     "Predicate",
     "Time",
     "ValueCounts",
+    "connect",
+    "connect_sync",
     "covers",
     "identical",
     "merge",
@@ -53,14 +64,19 @@ __all__ = [
 ]
 
 
+_LATER = {
+    "Matcher": "penstock.matching.matcher",
+    "Matches": "penstock.matching.matches",
+    "Client": "penstock.net.client.client",
+    "connect": "penstock.net.client.connecting",
+    "connect_sync": "penstock.net.client.sync",
+}
+
+
 def __getattr__(name: str) -> object:
-    """Import the engine when it is first asked for: it needs NumPy, which parsing does not."""
-    if name == "Matcher":
-        from penstock.matching.matcher import Matcher
+    """Import the engine and the client when they are first asked for: they need what parsing does not."""
+    if name in _LATER:
+        from importlib import import_module
 
-        return Matcher
-    if name == "Matches":
-        from penstock.matching.matches import Matches
-
-        return Matches
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

@@ -12,5 +12,8 @@ outbox        what one message leads to
 advertising   how trees grow, fall, and are mended
 subscribing   what is asked of this broker, and what it asks of its neighbours
 publishing    events, down their tree, to whoever wants them
+relaying      the same for blocks of events, as bytes
+seen          which events have come, so that none is taken twice
+grants        what a client may subscribe to, advertise and watch
 core          the broker itself
 """

@@ -16,11 +16,13 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.broker.advertising import Advertising
-from penstock.broker.clients import Client, Clients
-from penstock.broker.effects import Effect
-from penstock.broker.needs import Matching
+from penstock.broker.clients import NO_LIMITS, Client, Clients, Limits
+from penstock.broker.effects import Effect, Refuse
+from penstock.broker.grants import Grants
+from penstock.broker.needs import BlockMatching, Matching
 from penstock.broker.outbox import Outbox
 from penstock.broker.publishing import Publishing
+from penstock.broker.relaying import Relaying
 from penstock.broker.sessions import Arrival, LinkState
 from penstock.broker.subscribing import Subscribing
 from penstock.broker.table import Table
@@ -31,6 +33,7 @@ from penstock.filters.parsing import as_predicate
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Tree
 from penstock.routing.schemes.scheme import Scheme, Source
+from penstock.wire.blocks import Block
 from penstock.wire.messages import (
     Advertise,
     Alive,
@@ -93,6 +96,19 @@ class Broker:
             floods=scheme.floods,
             knows_all=scheme.knows_all,
         )
+        self.relaying: Relaying | None = None
+        """What passes on blocks of events, where the matching that was handed in can match them."""
+        if isinstance(matching, BlockMatching):
+            self.relaying = Relaying(
+                self.table,
+                self.trees,
+                clients,
+                outbox,
+                matching,
+                advertisements=advertisements,
+                floods=scheme.floods,
+            )
+        self._away: set[str] = set()
         self._handlers: Final[dict[type, Callable[..., None]]] = {
             Advertise: self._on_client_advertise,
             Unadvertise: self._on_client_unadvertise,
@@ -141,14 +157,41 @@ class Broker:
         self._outbox.close()
         return effects
 
+    def handle_block(self, block: Block, link: str, _now: float) -> list[Effect]:
+        """Take a block of events from a link; from "", events that are sent again after a failure."""
+        effects = self._outbox.open()
+        if self.relaying is None:
+            raise PenstockError(f"{self.name}: this broker was given nothing that matches blocks")
+        self.relaying.on_block(block, link)
+        return effects
+
+    def admit(self, link: str, origin: str, grants: Grants, limits: Limits = NO_LIMITS) -> None:
+        """Say who a client is that is there: in whose name its events are numbered, and what it may do."""
+        self._clients[link] = Client(origin, grants, limits)
+
+    def client(self, link: str) -> Client:
+        """What is known of a client that is there."""
+        return self._clients[link]
+
     # Clients
 
+    def _refuse(self, link: str, why: str) -> None:
+        self._outbox.effects.append(Refuse(link, why))
+
     def _on_client_advertise(self, message: Advertise, link: str, now: float) -> None:
+        client = self._clients[link]
+        predicate = as_predicate(message.filter)
+        why_not = client.grants.why_not("advertise", predicate)
+        if why_not is not None:
+            self._refuse(link, why_not)
+            return
         if not self._advertisements:
             return
-        known = self._clients[link].advertisements
+        known = client.advertisements
         before = known.get(message.tree)
-        predicate = as_predicate(message.filter)
+        if before is None and len(known) >= client.limits.advertisements:
+            self._refuse(link, f"no more than {client.limits.advertisements:,} advertisements are allowed")
+            return
         known[message.tree] = tree = self._new_name()
         self._advertising.plant(tree, predicate, 0, HERE)
         if before is not None:
@@ -164,6 +207,16 @@ class Broker:
         self._publishing.forget(tree)
 
     def _on_client_subscribe(self, message: Subscribe, link: str, _now: float) -> None:
+        client = self._clients[link]
+        predicate = as_predicate(message.filter)
+        why_not = client.grants.why_not("subscribe", predicate)
+        if why_not is not None:
+            self._refuse(link, why_not)
+            return
+        is_new = message.key not in client.subscriptions
+        if is_new and len(client.subscriptions) >= client.limits.subscriptions:
+            self._refuse(link, f"no more than {client.limits.subscriptions:,} subscriptions are allowed")
+            return
         # A name of its own for each filter, so that nobody has to compare the filters of one subscription.
         self._subscribing.on_client_subscribe(message, link, self._new_name())
 
@@ -185,13 +238,14 @@ class Broker:
         if message.client:
             self._clients[link] = Client()
             return
+        self._away.discard(link)
         self._ups += 1
         self._outbox.links[link] = state = LinkState((self._incarnation, self._ups))
         state.heard_at = now
         self._subscribing.meet(link)
         self._say_all(link)
 
-    def _on_link_down(self, _message: LinkDown, link: str, now: float) -> None:
+    def _on_link_down(self, message: LinkDown, link: str, now: float) -> None:
         client = self._clients.pop(link, None)
         if client is not None:
             for name in client.names:
@@ -201,7 +255,14 @@ class Broker:
         elif link in self._outbox.links:
             self._outbox.forget(link)
             self._subscribing.part(link)
-            self._forget(link, now)
+            if message.keep:
+                self._away.add(link)
+                self._advertising.forget(link, now)
+            else:
+                self._forget(link, now)
+        elif link in self._away:
+            self._away.discard(link)
+            self._subscribing.drop_all(link)
 
     def _forget(self, link: str, now: float) -> None:
         """Drop all that was known from a neighbour."""

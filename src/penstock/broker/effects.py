@@ -3,6 +3,7 @@
 from typing import NamedTuple, TypeAlias
 
 from penstock.model.names import Key
+from penstock.wire.blocks import Block
 from penstock.wire.messages import Message, Publish
 
 
@@ -28,4 +29,26 @@ class Refuse(NamedTuple):
     reason: str
 
 
-Effect: TypeAlias = Send | Deliver | Refuse
+class SendBlock(NamedTuple):
+    """Send events to a neighbour."""
+
+    link: str
+    block: Block
+
+
+class DeliverBlock(NamedTuple):
+    """Give events to a client, each once, with the keys of the subscriptions that it matches."""
+
+    link: str
+    block: Block
+
+
+class RefuseBlock(NamedTuple):
+    """Tell a client that these events of it are not accepted, and why."""
+
+    link: str
+    block: Block
+    reason: str
+
+
+Effect: TypeAlias = Send | Deliver | Refuse | SendBlock | DeliverBlock | RefuseBlock

@@ -1,10 +1,14 @@
 """What a broker needs and is handed, so that the core draws in neither an engine nor a clock."""
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
+from penstock.wire.blocks import Block
 
 
 class Matching(Protocol):
@@ -18,6 +22,26 @@ class Matching(Protocol):
 
     def match(self, event: Event) -> Iterable[Predicate]:
         """All known filters that match, each once; others that match may be among them."""
+
+
+class Found(NamedTuple):
+    """The filters that each event of a block matches: `filters[offsets[i] : offsets[i + 1]]`, by number."""
+
+    offsets: NDArray[np.int64]
+    filters: NDArray[np.int64]
+    known: Sequence[Predicate | None]
+    """The filter that each number stands for."""
+
+
+@runtime_checkable
+class BlockMatching(Matching, Protocol):
+    """Finds the filters that match many events at once, in the bytes that they travel in."""
+
+    def match_block(self, block: Block) -> Found:
+        """What matches each event of a block. Raises EventError where one is not an event."""
+
+    def holds(self, predicate: Predicate, block: Block) -> NDArray[np.bool_]:
+        """Which events of a block match one predicate, whether it is known or not."""
 
 
 class Scan:

@@ -50,9 +50,9 @@ class Publishing:
         client = self._clients.get(link)
         if client is not None:
             event = as_event(message.event)
-            tree = self._tree_of(event, client)
+            tree = self._tree_of(event, client) if client.grants.may_publish(event) else None
             if tree is None:
-                why = "the event matches none of the client's advertisements"
+                why = "the event matches none of the client's advertisements or grants"
                 self._outbox.effects.append(Refuse(link, why))
                 return
             message = Publish(event, tree, self._last.get(tree, 0) + 1)
@@ -109,5 +109,8 @@ class Publishing:
         self._outbox.effects += [Send(to, message) for to in self._outbox.links if to != link]
 
     def _deliver(self, link: str, message: Publish, wanted: list[tuple[Key, Predicate]]) -> None:
-        names = self._clients[link].names
+        client = self._clients[link]
+        if not client.grants.may_receive(message.event):
+            return
+        names = client.names
         self._outbox.effects.append(Deliver(link, message, tuple([names[key] for key, _filter in wanted])))

@@ -1,9 +1,13 @@
 """What a broker has been asked for (the papers' PRT): by whom, by which key, with which filter and trees."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from penstock.broker.needs import Matching
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.broker.clients import Clients
+from penstock.broker.needs import Found, Matching
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.model.names import Key, Tree
@@ -30,6 +34,11 @@ class Table:
 
     def __len__(self) -> int:
         return sum(map(len, self._links.values()))
+
+    @property
+    def filters(self) -> int:
+        """How many different filters there are."""
+        return len(self._filters)
 
     def entries(self) -> Iterator[tuple[Source, Entry]]:
         """All subscriptions."""
@@ -108,3 +117,48 @@ class Table:
                     if tree in trees:
                         wanted.setdefault(link, []).append((key, predicate))
         return wanted
+
+    def wanting_block(
+        self, found: Found, tree: Tree, clients: Clients
+    ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
+        """For each link that wants some events of a block: which, rising, and for clients under which keys.
+
+        An event that is wanted under several keys comes up several times.
+        """
+        self.matched += len(found.offsets) - 1
+        if not len(found.filters):
+            return
+        different, which = np.unique(found.filters, return_inverse=True)
+        links: dict[str, int] = {}
+        targets: list[int] = []
+        keys: list[int] = []
+        ends: list[int] = []
+        for number in different.tolist():
+            predicate = found.known[number]
+            sources = None if predicate is None else self._filters.get(predicate)
+            for (link, key), trees in sources.items() if sources else ():
+                if tree in trees:
+                    client = clients.get(link)
+                    keys.append(0 if client is None else cast(int, client.names[key]))
+                    targets.append(links.setdefault(link, len(links)))
+            ends.append(len(targets))
+        if not targets:
+            return
+        # Every pair of an event and a filter becomes as many rows as the filter has targets.
+        stops = np.array(ends, np.int64)
+        starts = np.append(np.int64(0), stops[:-1])
+        repeats = (stops - starts)[which]
+        events = np.repeat(np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets)), repeats)
+        first = np.repeat(starts[which] - (np.cumsum(repeats) - repeats), repeats)
+        rows = first + np.arange(len(events))
+        to = np.array(targets, np.int64)[rows]
+        under = np.array(keys, np.int64)[rows]
+        if len(links) == 1:
+            yield next(iter(links)), events, under
+            return
+        order = np.argsort(to, kind="stable")
+        bounds = np.searchsorted(to[order], np.arange(len(links) + 1))
+        for link, at in links.items():
+            mine = order[bounds[at] : bounds[at + 1]]
+            if len(mine):
+                yield link, events[mine], under[mine]

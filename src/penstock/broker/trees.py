@@ -77,6 +77,10 @@ class Trees:
         """The trees whose publishers are reached by this link."""
         return self._through.get(link, frozenset())
 
+    def any_through(self, link: str) -> Tree | None:
+        """One of them, if there is any."""
+        return next(iter(self.through(link)), None)
+
     def is_news(self, tree: Tree, epoch: int) -> bool:
         """Whether a copy of an advertisement is the first of its epoch."""
         known = self._known.get(tree) or self._stumps.get(tree)

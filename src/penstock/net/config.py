@@ -99,15 +99,21 @@ class Times(_Settings, frozen=True, kw_only=True):
 
     lease: Seconds = 30.0
     """What a neighbour has said stays so long unless it is heard of: longer than most outages of a line."""
-    resume: Seconds = 5.0
+    greet: Seconds = 5.0
+    """Who connects says so soon who it is. Over the slowest lines that takes a second."""
+    resume: Seconds = 3.0
     """A link that broke may be taken up again so long as if nothing had been: most are back at once, and
     ways around the others should not wait."""
+    grace: Seconds = 3.0
+    """After that, other ways are looked for, and what was for those behind the link is kept so long until
+    they are found: more than the advertisements take to go through the network."""
+    settle: Seconds = 1.0
+    """Events that a failure returned to their publisher's broker are sent again after so long: by then a
+    broker or client that came back has said what it wants."""
     linger: Seconds = 30.0
     """The same for a client, whose subscriptions stay: as long as a laptop changes its network."""
     patience: Seconds = 10.0
     """A reader whose queue is full is waited for so long, before the rest no longer waits for it."""
-    grace: Seconds = 5.0
-    """Who connects says so soon who it is. Over the slowest lines that takes a second."""
     ping: Seconds = 5.0
     """After so much silence a connection is tried: a few times in a lease."""
     drain: Seconds = 10.0

@@ -124,7 +124,13 @@ class LinkUp(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkDown(msgspec.Struct, frozen=True, gc=False):
-    """It cannot be reached any more. Said by the runtime."""
+    """It cannot be reached any more. Said by the runtime.
+
+    With `keep`, what a neighbour has asked for stays a while, so that events for those behind it are not
+    taken for unwanted until another way to them is found; a second LinkDown ends it.
+    """
+
+    keep: bool = False
 
 
 class Tick(msgspec.Struct, frozen=True, gc=False):

@@ -1,0 +1,145 @@
+"""Events by the block: matched all at once, passed on as bytes. The counterpart of `publishing`.
+
+Trees, table and clients are the same, and so is who gets what. What differs is what live links need: events
+are numbered by their publishers, who may send again what was not acknowledged, through another broker if
+need be; and what has not come is taken even if later numbers have, because links lose nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.broker.clients import Client, Clients
+from penstock.broker.effects import DeliverBlock, RefuseBlock, SendBlock
+from penstock.broker.needs import BlockMatching
+from penstock.broker.outbox import Outbox
+from penstock.broker.seen import Seen
+from penstock.broker.table import Table
+from penstock.broker.trees import HERE, Trees
+from penstock.filters.filter import ALWAYS
+from penstock.filters.predicate import Predicate
+
+if TYPE_CHECKING:
+    from penstock.wire.blocks import Block
+
+_EVERYTHING = Predicate([ALWAYS])
+
+
+class Relaying:
+    """Passes blocks of events on."""
+
+    def __init__(
+        self,
+        table: Table,
+        trees: Trees,
+        clients: Clients,
+        outbox: Outbox,
+        matching: BlockMatching,
+        *,
+        advertisements: bool,
+        floods: bool,
+    ) -> None:
+        self.duplicates = 0
+        """Events that came again, and were dropped."""
+        self.late = 0
+        """Events that came after later ones of the same publisher."""
+        self.withheld = 0
+        """Events that a client was not to see."""
+        self.unrouted = 0
+        """Events of trees that were not known any more."""
+        self._table = table
+        self._trees = trees
+        self._clients = clients
+        self._outbox = outbox
+        self._matching = matching
+        self._advertisements = advertisements
+        self._floods = floods
+        self._seen = Seen()
+
+    def on_block(self, block: "Block", link: str) -> None:
+        """Events come from a client or from a neighbour, or are sent again after a failure (from nowhere)."""
+        client = self._clients.get(link)
+        if client is not None:
+            self._on_client_block(block, link, client)
+        elif link and link not in self._outbox.links:
+            return
+        elif block.header.tree not in self._trees:
+            # The way is gone for ever, and what was bound to it.
+            self.unrouted += len(block)
+        else:
+            self._relay(block, link)
+
+    def _on_client_block(self, block: "Block", link: str, client: Client) -> None:
+        key = block.header.tree
+        tree = client.advertisements.get(key) if self._advertisements else self._trees.any_through(HERE)
+        if tree is None:
+            self._refuse(block, link, "nothing is advertised under this key; advertise before publishing")
+            return
+        offered = self._trees[tree].filter
+        if not self._advertisements and client.grants.advertise is not None:
+            offered = client.grants.advertise
+        if offered != _EVERYTHING:
+            fits = self._matching.holds(offered, block)
+            if not fits.all():
+                why = f"the event is not among what was advertised or granted: {offered.to_sql():.200}"
+                self._refuse(block.take(np.flatnonzero(~fits)), link, why)
+                if not fits.any():
+                    return
+                block = block.take(np.flatnonzero(fits))
+        origin = f"{client.origin}/{key}"
+        self._relay(block.with_header(msgspec.structs.replace(block.header, tree=tree, origin=origin)), link)
+
+    def _refuse(self, block: "Block", link: str, why: str) -> None:
+        self._outbox.effects.append(RefuseBlock(link, block, why))
+
+    def _relay(self, block: "Block", link: str) -> None:
+        # First of all, because this is what finds events that are none.
+        found = self._matching.match_block(block)
+        top = self._seen.top(block.header.origin)
+        new = self._seen.add(block.header.origin, block.numbers)
+        if block.header.rescued:
+            # Those behind the failure may not have had it; others will drop it.
+            new[:] = True
+        repeated = len(block) - int(np.count_nonzero(new))
+        self.duplicates += repeated
+        if repeated == len(block):
+            return
+        self.late += int(np.count_nonzero(new & (block.numbers < top)))
+        header = msgspec.structs.replace(block.header, hops=min(255, block.header.hops + 1))
+        if self._floods:
+            branch = self._trees[header.tree]
+            if branch.way not in (link, HERE) and link:
+                return
+            passed = block.take(np.flatnonzero(new), header)
+            self._outbox.effects += [SendBlock(to, passed) for to in self._outbox.links if to != link]
+        for to, events, keys in self._table.wanting_block(found, header.tree, self._clients):
+            if to == link:
+                continue
+            if repeated:
+                kept = new[events]
+                events, keys = events[kept], keys[kept]
+                if not len(events):
+                    continue
+            if to in self._clients:
+                self._deliver(to, block, events, keys)
+            elif not self._floods:
+                self._outbox.effects.append(SendBlock(to, block.take(np.unique(events), header)))
+
+    def _deliver(self, link: str, block: "Block", events: NDArray[np.int64], keys: NDArray[np.int64]) -> None:
+        """Give events to a client, those that it may see."""
+        which, starts = np.unique(events, return_index=True)
+        header = msgspec.structs.replace(block.header, hops=min(255, block.header.hops + 1))
+        grants = self._clients[link].grants
+        if grants.subscribe is not None:
+            allowed = self._matching.holds(grants.subscribe, block)[which]
+            if not allowed.all():
+                self.withheld += int(np.count_nonzero(~allowed))
+                kept = np.isin(events, which[allowed])
+                events, keys = events[kept], keys[kept]
+                if not len(events):
+                    return
+                which, starts = np.unique(events, return_index=True)
+        offsets = np.append(starts, len(events)).astype(np.int64)
+        self._outbox.effects.append(DeliverBlock(link, block.take(which, header).with_keys(keys, offsets)))

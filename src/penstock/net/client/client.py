@@ -1,0 +1,554 @@
+"""A client of a broker: asks, publishes, receives, and finds its way back when the connection is lost."""
+
+import asyncio
+import random
+import secrets
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, Literal
+
+import msgspec
+
+from penstock.broker.seen import Seen
+from penstock.errors import AccessError, FilterError, NetworkError, PenstockError, WireError
+from penstock.filters.parsing import PredicateLike, as_predicate
+from penstock.model.events import Event, as_event
+from penstock.net.addresses import Address
+from penstock.net.client.notices import Notice
+from penstock.net.client.outlet import Outlet
+from penstock.net.client.subscriptions import QUEUE_DEFAULT, Acking, Callback, Subscription
+from penstock.net.connection import FrameConnection, Owner
+from penstock.net.opening import RefusedError, open_connection
+from penstock.wire.blocks import Block
+from penstock.wire.events import encode_event
+from penstock.wire.frames import Kind
+from penstock.wire.greetings import VERSION, Hello, Welcome, read_refused
+from penstock.wire.requests import (
+    Answer,
+    Ask,
+    Bye,
+    Denied,
+    Done,
+    Notify,
+    Offer,
+    Rejected,
+    Request,
+    Traced,
+    Unoffer,
+    Unwant,
+    Want,
+    read_answer,
+    write_request,
+)
+from penstock.wire.sessions import Custody, Session
+
+EventLike = Event | Mapping[str, object]
+
+_WAIT_FIRST: Final = 0.05
+_WAIT_MAX: Final = 2.0
+"""Seconds between two tries to connect again, the first and the longest."""
+
+_WINDOW: Final = 8 * 2**20
+_SILENT_MAX: Final = 20.0
+"""Seconds without a word after which a broker is taken for dead; it is pinged in between."""
+
+_EVERYTHING: Final = "true"
+
+
+class Advertisement:
+    """What a client has said that it may publish."""
+
+    def __init__(self, client: "Client", key: int, text: str) -> None:
+        self.key = key
+        self.filter = text
+        self._client = client
+
+    async def withdraw(self) -> None:
+        """Publish no more of it."""
+        await self._client.withdraw(self)
+
+
+class Client:
+    """A client. Made by `penstock.connect`."""
+
+    def __init__(
+        self,
+        addresses: list[Address],
+        *,
+        name: str,
+        token: str,
+        tls: ssl.SSLContext | None,
+        when_slow: Literal["pause", "drop"],
+        reconnect: bool,
+        timeout: float,
+        on_notice: Callable[[Notice], None] | None,
+    ) -> None:
+        self.name = name
+        self.broker = ""
+        """The name of the broker that it talks to."""
+        self._addresses = addresses
+        self._token = token
+        self._tls = tls
+        self._when_slow = when_slow
+        self._reconnects = reconnect
+        self._timeout = timeout
+        self._on_notice = on_notice
+        self._identity = secrets.token_hex(16)
+        self._sessions = 0
+        self._session = Session(_WINDOW)
+        self._connection: FrameConnection | None = None
+        self._error: Exception | None = None
+        self._is_closed = False
+        self._reconnecting: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._requests = 0
+        self._asked: dict[int, tuple[Request, asyncio.Future[bytes]]] = {}
+        self._keys = 0
+        self._subscriptions: dict[int, Subscription] = {}
+        self._advertisements: dict[int, Advertisement] = {}
+        self._implied: asyncio.Task[Advertisement] | None = None
+        self._traces: dict[str, asyncio.Future[bytes]] = {}
+        self._outlet = Outlet(self._flush)
+        self._seen = Seen(2**20)
+
+    # The connection
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._connection is not None
+
+    async def open(self) -> None:
+        """Connect to the first broker that answers. Raises NetworkError or AccessError."""
+        reasons = []
+        for address in self._addresses:
+            try:
+                await self._connect(address, is_first=True)
+            except (NetworkError, WireError) as error:
+                if isinstance(error, RefusedError) and error.code == "access":
+                    raise AccessError(f"{address}: {error}") from None
+                reasons.append(str(error) if str(address) in str(error) else f"{address}: {error}")
+            else:
+                self._watching = asyncio.get_running_loop().create_task(self._watch())
+                return
+        raise NetworkError("; ".join(reasons))
+
+    async def _connect(self, address: Address, *, is_first: bool = False) -> None:
+        hello = Hello(
+            VERSION,
+            "client",
+            self.name,
+            self._token,
+            f"{self._identity}:{self._sessions}",
+            self._session.received,
+            0,
+            self._when_slow,
+        )
+
+        def on_welcome(connection: FrameConnection, welcome: Welcome) -> Owner:
+            self._welcomed(connection, welcome, is_first=is_first)
+            return self
+
+        await open_connection(address, self._tls, hello, on_welcome, self._timeout)
+
+    def _welcomed(self, connection: FrameConnection, welcome: Welcome, *, is_first: bool) -> None:
+        before, self.broker = self.broker, welcome.broker
+        connection.reader.limit = max(welcome.frame_bytes, 2**26)
+        again: list[bytes] = []
+        sent_again = 0
+        if welcome.resumed:
+            again = self._session.resume(welcome.received)
+        else:
+            sent_again = self._begin(welcome.window)
+        self._connection = connection
+        if again:
+            connection.write(again)
+        self._flush()
+        if is_first:
+            return
+        self._notify("reconnected", f"connected to {welcome.broker}")
+        if not welcome.resumed:
+            text = f"{before} did not keep the session: events may have been missed, or may come late"
+            if sent_again:
+                text += f"; {sent_again:,} events were published again"
+            self._notify("missed", text, sent_again)
+
+    def _begin(self, window: int) -> int:
+        """A new session: say everything anew, and publish again what was not acknowledged."""
+        self._session = session = Session(min(window, _WINDOW))
+        redone = {id(request) for request, _future in self._asked.values()}
+        for advertisement in self._advertisements.values():
+            self._say(Offer(0, advertisement.key, advertisement.filter))
+        for subscription in self._subscriptions.values():
+            self._say(Want(0, subscription.key, subscription.filter))
+        for request, _future in self._asked.values():
+            if id(request) in redone:
+                self._say(request)
+        return self._outlet.use(session)
+
+    def _say(self, request: Request) -> None:
+        self._session.push_message(write_request(request))
+
+    def on_frames(self, connection: FrameConnection, frames: list[tuple[Kind, memoryview]]) -> None:
+        """Frames have come."""
+        if connection is not self._connection:
+            return
+        for kind, payload in frames:
+            if kind is Kind.ACK:
+                self._session.on_ack(payload)
+            elif kind is Kind.REFUSED:
+                self._refused(*msgspec.structs.astuple(read_refused(payload)))
+            else:
+                taken = self._session.take(payload)
+                if taken is None:
+                    continue
+                number, content = taken
+                if kind is Kind.EVENTS:
+                    self._receive(number, Block.decode(content))
+                elif kind is Kind.MESSAGE:
+                    self._session.dealt_with(number)
+                    self._answered(read_answer(content))
+                else:
+                    raise WireError(f"a frame of kind {kind.name} has no place here")
+        self._flush()
+
+    def on_writable(self, _connection: FrameConnection) -> None:
+        """There is room again for more."""
+        self._flush()
+
+    def on_lost(self, connection: FrameConnection) -> None:
+        """The connection is lost."""
+        if connection is not self._connection:
+            return
+        self._connection = None
+        if self._is_closed:
+            return
+        if not self._reconnects or self._error is not None:
+            self._fail(self._error or NetworkError(f"the connection to {self.broker} is lost"))
+            return
+        self._notify("disconnected", f"the connection to {self.broker} is lost")
+        self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect())
+
+    def _refused(self, code: str, reason: str) -> None:
+        """The broker ends the connection and says why."""
+        if code == "slow":
+            self._notify("dropped", reason)
+            self._error = NetworkError(f"{self.broker}: {reason}")
+        elif code in ("access", "protocol"):
+            self._error = (AccessError if code == "access" else WireError)(f"{self.broker}: {reason}")
+
+    async def _reconnect(self) -> None:
+        """Try the same broker first, which may have kept the session; then the others, again and again."""
+        wait = _WAIT_FIRST
+        current = 0
+        while not self._is_closed:
+            address = self._addresses[current % len(self._addresses)]
+            try:
+                await self._connect(address)
+            except (NetworkError, WireError) as error:
+                if isinstance(error, RefusedError) and error.code == "access":
+                    self._fail(AccessError(f"{address}: {error}"))
+                    return
+            else:
+                # The one that answered is the first to be tried next time.
+                self._addresses = self._addresses[current:] + self._addresses[:current]
+                return
+            current = (current + 1) % len(self._addresses)
+            # Not all clients at the same moment after an outage.
+            await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311
+            if current == 0:
+                wait = min(_WAIT_MAX, wait * 2)
+
+    async def _watch(self) -> None:
+        """Notice a broker that says nothing at all any more."""
+        while True:
+            await asyncio.sleep(_SILENT_MAX / 4)
+            connection = self._connection
+            if connection is not None:
+                silent = asyncio.get_running_loop().time() - connection.heard_at
+                if silent > _SILENT_MAX:
+                    connection.abort()
+                elif silent > _SILENT_MAX / 4:
+                    connection.ping()
+
+    def _flush(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        frames = self._session.sendable() if connection.is_writable else []
+        ack = self._session.ack_due()
+        if ack is not None:
+            frames.append(ack)
+        if frames:
+            connection.write(frames)
+
+    def acknowledge_soon(self) -> None:
+        """Something has been taken that a broker may be waiting for."""
+        asyncio.get_running_loop().call_soon(self._flush)
+
+    def _notify(self, kind: str, text: str, count: int = 0) -> None:
+        if self._on_notice is not None:
+            self._on_notice(Notice(kind, text, count))
+
+    def _fail(self, error: Exception) -> None:
+        """It is over: everybody who waits is told."""
+        self._is_closed = True
+        self._error = error
+        for _request, future in self._asked.values():
+            if not future.done():
+                future.set_exception(error)
+                future.exception()
+        self._asked.clear()
+        for trace in self._traces.values():
+            trace.cancel()
+        self._outlet.fail(error)
+        for subscription in self._subscriptions.values():
+            subscription.end(error)
+
+    # Requests
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise self._error or NetworkError("the client is closed")
+
+    async def _ask(self, make: Callable[[int], Request]) -> bytes:
+        self._check_open()
+        self._requests += 1
+        number = self._requests
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        request = make(number)
+        self._asked[number] = request, future
+        self._say(request)
+        self._flush()
+        try:
+            return await future
+        finally:
+            self._asked.pop(number, None)
+
+    def _answered(self, answer: Answer) -> None:
+        if isinstance(answer, Done | Denied):
+            _request, future = self._asked.get(answer.request, (None, None))
+            if future is None or future.done():
+                if isinstance(answer, Denied):
+                    self._notify("rejected", answer.reason)
+            elif isinstance(answer, Done):
+                future.set_result(answer.json)
+            else:
+                future.set_exception(_error_of(answer))
+        elif isinstance(answer, Notify):
+            self._notify(answer.kind, answer.text, answer.count)
+        elif isinstance(answer, Traced):
+            trace = self._traces.get(answer.trace)
+            if trace is not None and not trace.done():
+                trace.set_result(answer.json)
+        else:
+            self._rejected(answer)
+
+    def _rejected(self, answer: Rejected) -> None:
+        self._outlet.reject(str(answer.key), answer.numbers, answer.reason)
+        self._notify("rejected", answer.reason, len(answer.numbers))
+
+    def _new_key(self) -> int:
+        self._keys += 1
+        return self._keys
+
+    async def advertise(self, filter: PredicateLike) -> Advertisement:  # noqa: A002 - as people call it
+        """Say what will be published: only that can be. Raises FilterError or AccessError."""
+        text = as_predicate(filter).to_sql()
+        advertisement = Advertisement(self, self._new_key(), text)
+        await self._ask(lambda number: Offer(number, advertisement.key, text))
+        self._advertisements[advertisement.key] = advertisement
+        return advertisement
+
+    async def withdraw(self, advertisement: Advertisement) -> None:
+        """Publish no more of what was advertised."""
+        await self.flush()
+        if self._advertisements.pop(advertisement.key, None) is not None:
+            await self._ask(lambda number: Unoffer(number, advertisement.key))
+
+    async def subscribe(
+        self,
+        filter: PredicateLike,  # noqa: A002
+        *,
+        callback: Callback | None = None,
+        ack: Acking = "auto",
+        queue: int = QUEUE_DEFAULT,
+    ) -> Subscription:
+        """Want events that match a filter. Raises FilterError or AccessError.
+
+        Iterate over what is returned, or give a callback. With ack="manual" the broker is told that an event
+        is dealt with when `event.ack()` says so, and sends no more than its window before that.
+        """
+        if ack not in ("auto", "manual"):
+            raise PenstockError(f"ack={ack!r}: say 'auto' or 'manual'")
+        text = as_predicate(filter).to_sql()
+        self._check_open()
+        subscription = Subscription(self, self._new_key(), text, ack, queue, callback)
+        self._subscriptions[subscription.key] = subscription
+        try:
+            await self._ask(lambda number: Want(number, subscription.key, text))
+        except BaseException:
+            self._subscriptions.pop(subscription.key, None)
+            subscription.end()
+            raise
+        return subscription
+
+    async def change_subscription(self, subscription: Subscription, filter: PredicateLike) -> None:  # noqa: A002
+        """Have another filter under the same subscription."""
+        text = as_predicate(filter).to_sql()
+        await self._ask(lambda number: Want(number, subscription.key, text))
+        subscription.filter = text
+
+    async def end_subscription(self, subscription: Subscription) -> None:
+        """Want it no more."""
+        if self._subscriptions.pop(subscription.key, None) is not None and not self._is_closed:
+            await self._ask(lambda number: Unwant(number, subscription.key))
+
+    async def status(self) -> dict[str, Any]:
+        """What the broker says of itself. Raises AccessError without the right to monitor."""
+        told: dict[str, Any] = msgspec.json.decode(await self._ask(Ask))
+        return told
+
+    # Publishing
+
+    async def publish(self, event: EventLike, *, advertisement: Advertisement | None = None) -> None:
+        """Publish an event, and wait until every broker that has to pass it on, and every client that it is
+        for, has acknowledged it. Raises EventError, AccessError or NetworkError."""
+        data = encode_event(as_event(event))
+        key = await self._key_for(advertisement)
+        await self._outlet.room()
+        self._check_open()
+        await asyncio.shield(self._outlet.put(key, data))
+
+    async def publish_many(
+        self, events: Iterable[EventLike], *, advertisement: Advertisement | None = None
+    ) -> int:
+        """Publish events in order and wait until all are acknowledged; return how many there were."""
+        key = await self._key_for(advertisement)
+        put, count = self._outlet.put, 0
+        waiting: dict[asyncio.Future[None], None] = {}
+        for event in events:
+            future = put(key, encode_event(as_event(event)))
+            count += 1
+            if future not in waiting:
+                waiting[future] = None
+                if self._outlet.is_full:
+                    await self._outlet.room()
+                    self._check_open()
+        self._outlet.flush()
+        for future in waiting:
+            await asyncio.shield(future)
+        return count
+
+    def publish_nowait(
+        self, event: EventLike, *, advertisement: Advertisement | None = None
+    ) -> "asyncio.Future[None]":
+        """Publish an event; the future is done when it is acknowledged.
+
+        Something must have been advertised before. Raises NetworkError where too much waits already.
+        """
+        self._check_open()
+        if advertisement is None:
+            if not self._advertisements:
+                raise PenstockError("publish_nowait needs an advertisement: await advertise(…) before")
+            advertisement = next(iter(self._advertisements.values()))
+        if self._outlet.is_full:
+            raise NetworkError("too many events wait to be acknowledged: await flush(), or publish()")
+        return self._outlet.put(str(advertisement.key), encode_event(as_event(event)))
+
+    async def _key_for(self, advertisement: Advertisement | None) -> str:
+        """The key of an advertisement: by default of the first, which is everything where there is none."""
+        self._check_open()
+        if advertisement is not None:
+            return str(advertisement.key)
+        if not self._advertisements:
+            if self._implied is None or self._implied.done():
+                self._implied = asyncio.get_running_loop().create_task(self.advertise(_EVERYTHING))
+            try:
+                await asyncio.shield(self._implied)
+            except AccessError as error:
+                raise AccessError(f"advertise what you publish, with advertise(filter): {error}") from None
+        return str(next(iter(self._advertisements)))
+
+    async def flush(self) -> None:
+        """Wait until all that was published is acknowledged."""
+        await self._outlet.settle()
+
+    async def trace(self, event: EventLike, *, advertisement: Advertisement | None = None) -> dict[str, Any]:
+        """Publish a marked event; return the way that it took, broker by broker."""
+        data = encode_event(as_event(event))
+        key = await self._key_for(advertisement)
+        mark = secrets.token_hex(8)
+        self._traces[mark] = report = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.shield(self._outlet.put_traced(key, data, mark))
+            told: dict[str, Any] = msgspec.json.decode(await report)
+            return told
+        finally:
+            del self._traces[mark]
+
+    # Receiving
+
+    def _receive(self, number: int, block: Block) -> None:
+        """Hand out the events of a block, but for those that came before."""
+        session = self._session
+        custody = Custody(lambda _succeeded: session.dealt_with(number))
+        top = self._seen.top(block.header.origin)
+        new = self._seen.add(block.header.origin, block.numbers).tolist()
+        if block.keys is None or block.key_offsets is None:
+            raise WireError("events came without saying for which subscriptions")
+        subscriptions = self._subscriptions
+        keys, offsets, numbers = block.keys.tolist(), block.key_offsets.tolist(), block.numbers.tolist()
+        for at, is_new in enumerate(new):
+            if is_new:
+                for key in keys[offsets[at] : offsets[at + 1]]:
+                    subscription = subscriptions.get(key)
+                    if subscription is not None:
+                        subscription.put_one(block, at, numbers[at] < top, custody)
+        custody.release()
+
+    # The end
+
+    async def drain(self) -> None:
+        """Publish all that waits, take all that came, and close."""
+        await self.flush()
+        for subscription in list(self._subscriptions.values()):
+            await subscription.drain()
+        await self.close()
+
+    async def close(self) -> None:
+        """Say goodbye and end. What waits for an acknowledgement is told that it will not come."""
+        if not self._is_closed:
+            self._outlet.flush()
+            if self._connection is not None:
+                try:
+                    async with asyncio.timeout(min(self._timeout, 2.0)):
+                        await self._ask(Bye)
+                except (TimeoutError, PenstockError):
+                    pass
+            self._is_closed = True
+        for task in (self._reconnecting, self._watching, self._implied):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+        for subscription in self._subscriptions.values():
+            subscription.end(self._error)
+        self._outlet.fail(NetworkError("the client was closed before this was acknowledged"))
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+            await connection.closed.wait()
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _error_of(denied: Denied) -> PenstockError:
+    if denied.code == "access":
+        return AccessError(denied.reason)
+    return FilterError(denied.reason) if denied.code == "filter" else NetworkError(denied.reason)

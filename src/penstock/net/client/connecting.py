@@ -1,0 +1,57 @@
+"""`penstock.connect`: the way into the network."""
+
+import os
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from penstock.errors import NetworkError
+from penstock.net.addresses import parse_url
+from penstock.net.client.client import Client
+from penstock.net.client.notices import Notice
+from penstock.net.tls import client_context
+
+
+async def connect(
+    url: str | Sequence[str] = "penstock://127.0.0.1:7400",
+    *,
+    name: str | None = None,
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    when_slow: Literal["pause", "drop"] = "pause",
+    reconnect: bool = True,
+    timeout: float = 10.0,
+    on_notice: Callable[[Notice], None] | None = None,
+) -> Client:
+    """Connect to a broker, or to the first of several that answers.
+
+    `name` is what the client is called in what brokers say of themselves. `when_slow`: what the broker is to
+    do when this client takes events too slowly for too long: pause them, and say so, or drop the connection.
+    After a lost connection it is made again, to another broker of the list if need be; `on_notice` is told.
+
+    >>> async with await penstock.connect("penstock://127.0.0.1:7400") as net:
+    ...     async with await net.subscribe("dep_delay > 60") as late:
+    ...         async for event in late:
+    ...             print(event["flight"])
+    """
+    urls = [url] if isinstance(url, str) else list(url)
+    if not urls:
+        raise NetworkError("there is no broker to connect to: give at least one address")
+    if when_slow not in ("pause", "drop"):
+        raise NetworkError(f"when_slow={when_slow!r}: say 'pause' or 'drop'")
+    addresses = [parse_url(one) for one in urls]
+    if tls is None and any(address.tls for address in addresses):
+        tls = client_context()
+    client = Client(
+        addresses,
+        name=name or f"{socket.gethostname()}-{os.getpid()}",
+        token=token or "",
+        tls=tls,
+        when_slow=when_slow,
+        reconnect=reconnect,
+        timeout=timeout,
+        on_notice=on_notice,
+    )
+    await client.open()
+    return client

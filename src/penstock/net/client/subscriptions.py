@@ -1,0 +1,213 @@
+"""What a client is sent: subscriptions, and the events that come by them."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from penstock.filters.parsing import PredicateLike
+from penstock.model.events import Event
+from penstock.model.values import Value
+from penstock.wire.blocks import Block
+from penstock.wire.events import decode_event
+from penstock.wire.sessions import Custody
+
+if TYPE_CHECKING:
+    from penstock.net.client.client import Client
+
+Acking: TypeAlias = Literal["auto", "manual"]
+QUEUE_DEFAULT: Final = 65_536
+"""Events that may wait in a subscription before no more are asked for."""
+
+
+class Received(Mapping[str, Value]):
+    """An event that came. It is decoded when something of it is looked at."""
+
+    __slots__ = ("_at", "_block", "_custody", "_event", "late")
+
+    def __init__(self, block: Block, at: int, late: bool, custody: Custody | None) -> None:
+        self._block = block
+        self._at = at
+        self._event: Event | None = None
+        self._custody = custody
+        self.late = late
+        """Whether later events of the same publisher came before it, which happens after failures."""
+
+    @property
+    def event(self) -> Event:
+        """The event itself."""
+        if self._event is None:
+            offsets = self._block.offsets
+            self._event = decode_event(self._block.data[offsets[self._at] : offsets[self._at + 1]])
+        return self._event
+
+    @property
+    def origin(self) -> str:
+        """Who published it: the same for all events of one publisher's advertisement."""
+        return self._block.header.origin
+
+    @property
+    def number(self) -> int:
+        """Its number among those of its origin; there are gaps where events did not match."""
+        return int(self._block.numbers[self._at])
+
+    @property
+    def hops(self) -> int:
+        """How many brokers it came through."""
+        return self._block.header.hops
+
+    async def ack(self) -> None:
+        """Say that it is dealt with, where the subscription was made with ack="manual"."""
+        self.ack_nowait()
+
+    def ack_nowait(self) -> None:
+        """The same, for callbacks."""
+        custody, self._custody = self._custody, None
+        if custody is not None:
+            custody.release()
+
+    def __getitem__(self, name: str) -> Value:
+        return self.event[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.event)
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    def __repr__(self) -> str:
+        return f"Received({dict(self.event)!r})"
+
+
+Callback: TypeAlias = Callable[[Received], Awaitable[None] | None]
+
+
+class Subscription:
+    """Events that match a filter, as an async iterator; or given to a callback."""
+
+    def __init__(
+        self, client: "Client", key: int, text: str, acking: Acking, queue: int, callback: Callback | None
+    ) -> None:
+        self.key = key
+        self.filter = text
+        self._client = client
+        self._acking = acking
+        self._queue_max = queue
+        self._queue: deque[Received | Custody] = deque()
+        self._arrived = asyncio.Event()
+        self._is_over = False
+        self._error: Exception | None = None
+        self._task: asyncio.Task[None] | None = None
+        if callback is not None:
+            self._task = asyncio.get_running_loop().create_task(self._call(callback))
+
+    # Events
+
+    def put(self, block: Block, events: "list[tuple[int, bool]]", custody: Custody) -> None:
+        """Take events of a block: where each is, and whether it is late."""
+        if self._is_over:
+            return
+        if self._acking == "manual":
+            for at, late in events:
+                custody.hold()
+                self._queue.append(Received(block, at, late, custody))
+        else:
+            self._queue.extend([Received(block, at, late, None) for at, late in events])
+            if len(self._queue) > self._queue_max:
+                # Whoever sends waits until these have been taken.
+                custody.hold()
+                self._queue.append(custody)
+        self._arrived.set()
+
+    def put_one(self, block: Block, at: int, late: bool, custody: Custody) -> None:
+        """Take one event: as `put`, without a list for it."""
+        if self._is_over:
+            return
+        if self._acking == "manual" or len(self._queue) >= self._queue_max:
+            self.put(block, [(at, late)], custody)
+        else:
+            self._queue.append(Received(block, at, late, None))
+            self._arrived.set()
+
+    @property
+    def pending(self) -> int:
+        """How many events wait to be taken."""
+        return len(self._queue)
+
+    def __aiter__(self) -> AsyncIterator[Received]:
+        return self
+
+    async def __anext__(self) -> Received:
+        while True:
+            while self._queue:
+                first = self._queue.popleft()
+                if isinstance(first, Received):
+                    return first
+                first.release()
+                self._client.acknowledge_soon()
+            if self._error is not None:
+                raise self._error
+            if self._is_over:
+                raise StopAsyncIteration
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    async def next(self, timeout: float | None = None) -> Received:
+        """The next event; TimeoutError if none comes in so many seconds."""
+        async with asyncio.timeout(timeout):
+            return await anext(self)
+
+    async def _call(self, callback: Callback) -> None:
+        async for event in self:
+            answer = callback(event)
+            if answer is not None:
+                await answer
+
+    # Changes
+
+    async def change(self, filter: PredicateLike) -> None:  # noqa: A002 - as people call it
+        """Have another filter instead, without a gap: what matches both is never missed."""
+        await self._client.change_subscription(self, filter)
+
+    async def unsubscribe(self) -> None:
+        """Want no more; what waits is let go."""
+        await self._client.end_subscription(self)
+        self.end()
+        self._drop()
+        await self._finish()
+
+    async def drain(self) -> None:
+        """Want no more, but take what waits: the iterator ends after that."""
+        await self._client.end_subscription(self)
+        self.end()
+        await self._finish()
+
+    def end(self, error: Exception | None = None) -> None:
+        """Nothing more will come."""
+        self._is_over, self._error = True, error
+        self._arrived.set()
+
+    def _drop(self) -> None:
+        for left in self._queue:
+            if isinstance(left, Received):
+                left.ack_nowait()
+            else:
+                left.release()
+        self._queue.clear()
+        self._client.acknowledge_soon()
+
+    async def _finish(self) -> None:
+        if self._task is not None and self._task is not asyncio.current_task():
+            await asyncio.wait([self._task])
+            if not self._task.cancelled() and self._task.exception() is not None and self._error is None:
+                raise self._task.exception()  # type: ignore[misc]  # it is not None
+
+    async def __aenter__(self) -> "Subscription":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_over:
+            await self.unsubscribe()

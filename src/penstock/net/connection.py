@@ -1,0 +1,137 @@
+"""A connection: bytes of a socket to frames and back, with asyncio. What they mean is the owner's affair."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from penstock.errors import WireError
+from penstock.net.tls import certificate_names
+from penstock.wire.frames import HELLO_BYTES_MAX, FrameReader, Kind, frame
+from penstock.wire.greetings import write_refused
+
+_WRITE_HIGH: Final = 1 << 20
+"""Bytes that may wait in the socket's buffer before nothing more is written."""
+
+_CLOSE_SECONDS: Final = 2.0
+"""A connection that is closed is given so long to take what was written."""
+
+_PING: Final = frame(Kind.PING)
+_PONG: Final = frame(Kind.PONG)
+
+
+class Owner(Protocol):
+    """Whoever uses a connection."""
+
+    def on_frames(self, connection: "FrameConnection", frames: list[tuple[Kind, memoryview]]) -> None:
+        """Frames have come. May raise WireError, which ends the connection."""
+
+    def on_lost(self, connection: "FrameConnection") -> None:
+        """The connection is no more."""
+
+    def on_writable(self, connection: "FrameConnection") -> None:
+        """There is room again for more."""
+
+
+class FrameConnection(asyncio.Protocol):
+    """One connection. Pings are answered here; `heard_at` says when anything last came."""
+
+    def __init__(self, owner: Owner, clock: Callable[[], float], limit: int = HELLO_BYTES_MAX) -> None:
+        self.heard_at = clock()
+        self.is_writable = True
+        self.reader = FrameReader(limit)
+        self.names: frozenset[str] = frozenset()
+        """The names on the certificate that the other side has shown, checked."""
+        self.is_tls = False
+        self.closed = asyncio.Event()
+        self.owner = owner
+        self._clock = clock
+        self._transport: asyncio.Transport | None = None
+        self._is_closing = False
+        self._resume: asyncio.TimerHandle | None = None
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is open."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - told by create_server and create_connection
+        self._transport = transport
+        transport.set_write_buffer_limits(high=_WRITE_HIGH)
+        tls = transport.get_extra_info("ssl_object")
+        self.is_tls, self.names = tls is not None, certificate_names(tls)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        if self._is_closing:
+            return
+        self.heard_at = self._clock()
+        try:
+            frames = self.reader.feed(data)
+            if any(kind is Kind.PING for kind, _payload in frames):
+                self.write([_PONG])
+            told = [frame for frame in frames if frame[0] not in (Kind.PING, Kind.PONG)]
+            if told:
+                self.owner.on_frames(self, told)
+        except WireError as error:
+            self.close("protocol", str(error))
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """The socket is closed."""
+        self._is_closing = True
+        self.closed.set()
+        if self._resume is not None:
+            self._resume.cancel()
+        self.owner.on_lost(self)
+
+    def pause_writing(self) -> None:
+        """Too much is waiting to be written."""
+        self.is_writable = False
+
+    def resume_writing(self) -> None:
+        """There is room again."""
+        self.is_writable = True
+        self.owner.on_writable(self)
+
+    # What the owner calls
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it is over, or nearly."""
+        return self._is_closing
+
+    def write(self, frames: list[bytes]) -> None:
+        """Send whole frames."""
+        if self._transport is not None and not self._is_closing:
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    def ping(self) -> None:
+        """Ask whether the other side is there."""
+        self.write([_PING])
+
+    def pause_reading(self, seconds: float) -> None:
+        """Take nothing more for a while."""
+        if self._transport is None or self._is_closing:
+            return
+        self._transport.pause_reading()
+        if self._resume is not None:
+            self._resume.cancel()
+        self._resume = asyncio.get_running_loop().call_later(seconds, self._read_on)
+
+    def _read_on(self) -> None:
+        self._resume = None
+        if self._transport is not None and not self._is_closing:
+            self._transport.resume_reading()
+
+    def close(self, code: str = "", reason: str = "") -> None:
+        """End the connection, after what was written and, if there is one, the reason."""
+        if self._transport is not None and not self._is_closing:
+            if code:
+                self.write([write_refused(code, reason)])
+            self._transport.close()
+            asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._transport.abort)
+        self._is_closing = True
+
+    def abort(self) -> None:
+        """End the connection at once, when the other side does not seem to be there."""
+        self._is_closing = True
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,280 @@
+"""Connections of a broker: who they are, which link each belongs to, and when what waits is written."""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from penstock.errors import AccessError, EventError, WireError
+from penstock.net.admission import Admission
+from penstock.net.config import BrokerConfig
+from penstock.net.connection import FrameConnection
+from penstock.net.links import Link, LinkPhase
+from penstock.net.opening import RefusedError
+from penstock.net.runtime import Runtime
+from penstock.net.tokens import Identity
+from penstock.wire.frames import Kind
+from penstock.wire.greetings import (
+    VERSION,
+    Hello,
+    Welcome,
+    read_hello,
+    write_refused,
+    write_welcome,
+)
+
+_LOG: Final = logging.getLogger("penstock.net")
+
+_PINGS_MISSED: Final = 3
+"""Pings without any answer after which the other side is taken for dead."""
+
+
+class Hub:
+    """Owns the connections of a broker, those that came and those that it made."""
+
+    def __init__(
+        self, config: BrokerConfig, runtime: Runtime, incarnation: int, clock: Callable[[], float]
+    ) -> None:
+        self.admission = Admission(config)
+        self.is_draining = False
+        self._config = config
+        self._runtime = runtime
+        self._incarnation = incarnation
+        self._clock = clock
+        self._links: dict[FrameConnection, Link] = {}
+        self._strangers: dict[FrameConnection, float] = {}
+
+    # Connections
+
+    def accept(self) -> FrameConnection:
+        """A connection that somebody else makes."""
+        connection = FrameConnection(self, self._clock)
+        self._strangers[connection] = self._clock()
+        return connection
+
+    def on_frames(self, connection: FrameConnection, frames: list[tuple[Kind, memoryview]]) -> None:
+        """Frames have come. What is wrong with them ends the link, and nothing else."""
+        link = self._links.get(connection)
+        if link is None:
+            link = self._greet(connection, frames)
+            if link is None:
+                return
+            frames = frames[1:]
+        now = self._clock()
+        try:
+            for kind, payload in frames:
+                if link.connection is not connection:
+                    break
+                self._runtime.on_frame(link, kind, payload, now)
+        except (WireError, EventError) as error:
+            self._fail(link, connection, str(error), now)
+        except Exception:
+            # A mistake of ours must not take the broker down, nor be repeated by whoever led to it.
+            _LOG.exception("%s: the link to %s led to an error", self._config.name, link.peer)
+            self._fail(link, connection, "internal error", now)
+        self.flush()
+
+    def _fail(self, link: Link, connection: FrameConnection, reason: str, now: float) -> None:
+        _LOG.warning("%s: %s is cut off: %s", self._config.name, link.peer, reason)
+        connection.close("protocol", reason)
+        self._runtime.end(link, now, failed=True)
+
+    def on_lost(self, connection: FrameConnection) -> None:
+        """A connection is gone."""
+        self._strangers.pop(connection, None)
+        link = self._links.pop(connection, None)
+        if link is not None and link.connection is connection:
+            self._runtime.on_cut(link, self._clock())
+            self.flush()
+
+    def on_writable(self, connection: FrameConnection) -> None:
+        """There is room again for more."""
+        link = self._links.get(connection)
+        if link is not None:
+            link.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        dirty = self._runtime.dirty
+        while dirty:
+            dirty.pop().flush()
+
+    def close_all(self, code: str, reason: str) -> None:
+        """End all connections."""
+        for connection in [*self._links, *self._strangers]:
+            connection.close(code, reason)
+
+    def tick(self) -> None:
+        """See who is silent."""
+        now = self._clock()
+        times = self._config.times
+        for connection, since in list(self._strangers.items()):
+            if now - since > times.greet:
+                connection.close("protocol", "who connects has to say who it is")
+        for connection in list(self._links):
+            silent = now - connection.heard_at
+            if silent > _PINGS_MISSED * times.ping:
+                connection.abort()
+            elif silent > times.ping:
+                connection.ping()
+
+    # Greetings
+
+    def _greet(self, connection: FrameConnection, frames: list[tuple[Kind, memoryview]]) -> Link | None:
+        kind, payload = frames[0]
+        if kind is not Kind.HELLO:
+            raise WireError("the first frame says who is there")
+        hello = read_hello(payload)
+        try:
+            return self._let_in(connection, hello)
+        except RefusedError as refusal:
+            _LOG.info("%s: %s %s is refused: %s", self._config.name, hello.role, hello.name, refusal)
+            connection.write([write_refused(refusal.code, str(refusal))])
+            connection.close()
+            return None
+
+    def _let_in(self, connection: FrameConnection, hello: Hello) -> Link:
+        if hello.version != VERSION:
+            raise RefusedError(
+                "version", f"this broker speaks version {VERSION} of the protocol, not {hello.version}"
+            )
+        is_broker = hello.role == "broker"
+        identity = self._identify(connection, hello)
+        if self.is_draining:
+            raise RefusedError("draining", "the broker is about to end")
+        now = self._clock()
+        link = self._runtime.find(hello)
+        if link is not None and link.subject != identity.subject:
+            raise RefusedError("access", "the session is somebody else's")
+        resumed = link is not None and hello.received >= 0
+        again: list[bytes] = []
+        if link is not None:
+            try:
+                again = link.session.resume(hello.received)
+            except WireError:
+                resumed = False
+        if link is None or not resumed:
+            if is_broker:
+                self._check_neighbour(hello)
+                link = self._runtime.add_neighbour(
+                    hello.name, hello.session, hello.incarnation, now, dialed=False
+                )
+            else:
+                self._check_room()
+                link = self._runtime.add_client(hello, _until(identity, now), now)
+        limit = self._config.limits.peer_frame_bytes if is_broker else self._config.limits.frame_bytes
+        connection.write(
+            [
+                write_welcome(
+                    Welcome(
+                        self._config.name,
+                        self._incarnation,
+                        resumed,
+                        link.session.received,
+                        self._config.limits.window_bytes,
+                        limit,
+                        "",
+                    )
+                ),
+                *again,
+            ]
+        )
+        self.bind(connection, link, limit)
+        return link
+
+    def bind(self, connection: FrameConnection, link: Link, limit: int) -> None:
+        """From now on this connection is that of the link."""
+        self._strangers.pop(connection, None)
+        old, link.connection = link.connection, connection
+        if isinstance(old, FrameConnection):
+            self._links.pop(old, None)
+            old.close()
+        connection.reader.limit = limit
+        self._links[connection] = link
+        self._runtime.on_resumed(link, self._clock())
+
+    def _identify(self, connection: FrameConnection, hello: Hello) -> Identity:
+        try:
+            if hello.role == "broker":
+                self.admission.check_broker(hello, connection.names, is_tls=connection.is_tls)
+                return self.admission.nobody
+            return self.admission.identify(hello.token)
+        except AccessError as error:
+            raise RefusedError("access", str(error)) from None
+
+    def _check_room(self) -> None:
+        if len(self._links) >= self._config.limits.clients:
+            raise RefusedError(
+                "busy", f"no more than {self._config.limits.clients:,} connections are taken here"
+            )
+
+    def _check_neighbour(self, hello: Hello) -> None:
+        """Of two connections between the same two brokers, both keep the one that the lesser name made."""
+        name = self._config.name
+        if hello.name == name:
+            raise RefusedError("name", f"two brokers are called {name!r:.80}")
+        known = self._runtime.links.get(hello.name)
+        if known is None or known.phase is not LinkPhase.UP or known.connection is None:
+            return
+        if hello.incarnation < known.incarnation:
+            raise RefusedError("name", f"another broker called {hello.name!r:.80} is linked here")
+        if hello.incarnation == known.incarnation and known.dialed and name < hello.name:
+            raise RefusedError("linked", "these two brokers are linked already")
+
+    # Dialing
+
+    def hello(self, session_id: str, received: int) -> Hello:
+        """How this broker greets another."""
+        return Hello(
+            VERSION,
+            "broker",
+            self._config.name,
+            self.admission.secret,
+            session_id,
+            received,
+            self._incarnation,
+        )
+
+    def welcomed(self, connection: FrameConnection, hello: Hello, welcome: Welcome) -> Link:
+        """Another broker has taken our connection. Raises RefusedError or WireError."""
+        now = self._clock()
+        if welcome.broker == self._config.name:
+            raise RefusedError("name", "a broker is linked to itself, or two have the same name")
+        link = self._runtime.links.get(welcome.broker)
+        if link is not None and link.session_id == hello.session and welcome.resumed:
+            again = link.session.resume(welcome.received)
+            if again:
+                connection.write(again)
+        else:
+            link = self._runtime.add_neighbour(
+                welcome.broker, hello.session, welcome.incarnation, now, dialed=True
+            )
+        self.bind(connection, link, self._config.limits.peer_frame_bytes)
+        self.flush()
+        return link
+
+    def is_linked(self, peer: str | None) -> bool:
+        """Whether there is a connection to a neighbour."""
+        link = None if peer is None else self._runtime.links.get(peer)
+        return link is not None and link.phase is LinkPhase.UP
+
+    def session_with(self, peer: str | None) -> tuple[str, int]:
+        """The session to go on with, and the last frame that came in it; or a new one."""
+        link = None if peer is None else self._runtime.links.get(peer)
+        if link is not None and link.dialed and link.phase is LinkPhase.CUT:
+            return link.session_id, link.session.received
+        return secrets.token_hex(16), 0
+
+
+def _until(identity: Identity, now: float) -> Identity:
+    """The same with the end of its token by the broker's own clock."""
+    if identity.expires_at is None:
+        return identity
+    left = identity.expires_at - time.time()
+    return Identity(
+        subject=identity.subject,
+        grants=identity.grants,
+        quotas=identity.quotas,
+        expires_at=now + left,
+    )

@@ -1,0 +1,89 @@
+"""The matching engine as a broker uses it: filters under numbers, events in blocks."""
+
+from collections import OrderedDict
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.broker.needs import Found
+from penstock.filters.parsing import parse
+from penstock.filters.predicate import Predicate
+from penstock.matching.matcher import Matcher
+from penstock.model.events import Event
+from penstock.wire.blocks import Block, Header
+from penstock.wire.events import encode_event
+
+_CHECKERS_MAX: Final = 1_000
+"""Predicates for which a matcher of their own is kept ready: advertisements and grants in use."""
+
+
+def warm() -> None:
+    """Load the kernels, and on a new machine compile them, before anybody waits for them."""
+    event = encode_event(Event({"a": 1, "b": "x"}))
+    block = Block.of(Header("", ""), [1], [event])
+    matching = EngineMatching()
+    for text in ("a = 1", "a > 0 and b like 'x%'", "b in ('x', 'y') or a between 3 and 4"):
+        matching.add(parse(text))
+    matching.match_block(block)
+    matching.compact()
+    matching.add(parse("b = 'x'"))
+    matching.match_block(block)
+    matching.remove(parse("b = 'x'"))
+    matching.remove(parse("a = 1"))
+    matching.match_block(block)
+
+
+class EngineMatching:
+    """Knows filters; finds those that match."""
+
+    def __init__(self) -> None:
+        self._matcher = Matcher()
+        self._numbers: dict[Predicate, int] = {}
+        self._known: list[Predicate | None] = []
+        self._free: list[int] = []
+        self._checkers: OrderedDict[Predicate, Matcher] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def add(self, predicate: Predicate) -> None:
+        """Know a filter."""
+        number = self._free.pop() if self._free else len(self._known)
+        self._matcher.add(number, predicate)
+        if number == len(self._known):
+            self._known.append(None)
+        self._known[number] = predicate
+        self._numbers[predicate] = number
+
+    def remove(self, predicate: Predicate) -> None:
+        """Forget a filter."""
+        number = self._numbers.pop(predicate)
+        self._known[number] = None
+        self._free.append(number)
+        self._matcher.remove(number)
+
+    def compact(self) -> None:
+        """Merge what came one by one."""
+        self._matcher.compact()
+
+    def match(self, event: Event) -> list[Predicate]:
+        """The filters that match one event."""
+        found = (self._known[int(number)] for number in self._matcher.match(event))
+        return [predicate for predicate in found if predicate is not None]
+
+    def match_block(self, block: Block) -> Found:
+        """The filters that match each event of a block. Raises EventError where one is not an event."""
+        matches = self._matcher.match_packed(block.data, block.offsets)
+        return Found(matches.offsets, matches.ids().astype(np.int64, copy=False), self._known)
+
+    def holds(self, predicate: Predicate, block: Block) -> NDArray[np.bool_]:
+        """Which events of a block match one predicate."""
+        checker = self._checkers.pop(predicate, None)
+        if checker is None:
+            checker = Matcher([(0, predicate)])
+            if len(self._checkers) >= _CHECKERS_MAX:
+                self._checkers.popitem(last=False)
+        self._checkers[predicate] = checker
+        found: NDArray[np.bool_] = np.diff(checker.match_packed(block.data, block.offsets).offsets) > 0
+        return found

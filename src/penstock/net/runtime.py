@@ -1,0 +1,461 @@
+"""Carries out what the broker core asks for, on reliable links. Knows no sockets and reads no clock.
+
+Events are kept by whoever sent them until everybody further on has dealt with them (see
+`penstock.wire.sessions`). When a link fails for good, those who sent what was on it are told so (Returned),
+up to the broker of the publisher, which sends it again by the ways that there are then. Clients drop what
+they have had.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from penstock.broker.clients import Limits as ClientLimits
+from penstock.broker.core import Broker
+from penstock.broker.effects import Deliver, DeliverBlock, Effect, Refuse, RefuseBlock, Send, SendBlock
+from penstock.broker.quotas import Meter
+from penstock.errors import FilterError, LimitError, PenstockError, WireError
+from penstock.net.config import Limits, Times
+from penstock.net.links import Link, LinkPhase
+from penstock.net.tokens import Identity
+from penstock.net.tracing import Tracing
+from penstock.wire.blocks import Block
+from penstock.wire.codec import Returned, Spoken, read_spoken, write_spoken
+from penstock.wire.frames import Kind
+from penstock.wire.greetings import Hello, Refused, read_refused
+from penstock.wire.messages import (
+    Advertise,
+    LinkDown,
+    LinkUp,
+    Message,
+    Subscribe,
+    Tick,
+    Unadvertise,
+    Unsubscribe,
+)
+from penstock.wire.requests import (
+    Answer,
+    Ask,
+    Bye,
+    Denied,
+    Done,
+    Notify,
+    Offer,
+    Rejected,
+    Request,
+    Traced,
+    Unoffer,
+    Unwant,
+    Want,
+    read_request,
+    write_answer,
+)
+from penstock.wire.sessions import Custody, Session
+
+_ATTEMPTS_MAX: Final = 5
+"""Times that events are sent again before they are given up."""
+
+_NEIGHBOURS_PATIENCE: Final = 3
+"""A neighbour may itself be waiting for a slow client, and that client gets all of the patience."""
+
+
+class _Again(NamedTuple):
+    """Events of a client that have to be sent again, at a time."""
+
+    due: float
+    link: str
+    number: int
+    block: Block
+    attempts: int
+
+
+class Runtime:
+    """A broker with its links. `status` is asked for when a client wants to know about the broker."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        limits: Limits,
+        times: Times,
+        status: Callable[[], bytes] = lambda: b"{}",
+    ) -> None:
+        self.broker = broker
+        self.links: dict[str, Link] = {}
+        self.counts: Counter[str] = Counter()
+        self.dirty: set[Link] = set()
+        """Links that have something to write."""
+        self._limits = limits
+        self._times = times
+        self._status = status
+        self._again: list[_Again] = []
+        self._tracing = Tracing(broker.name)
+        self._now = 0.0
+
+    # Links
+
+    def find(self, hello: Hello) -> Link | None:
+        """The link that a greeting wants to go on with."""
+        link = self.links.get(_link_name(hello))
+        if link is None or link.session_id != hello.session:
+            return None
+        return link if link.phase in (LinkPhase.UP, LinkPhase.CUT) else None
+
+    def add_neighbour(
+        self, name: str, session_id: str, incarnation: int, now: float, *, dialed: bool
+    ) -> Link:
+        """A neighbour is there, with a new session."""
+        self._replace(name, now)
+        link = Link(name, session_id, Session(self._limits.window_bytes), False, name, dialed, incarnation)
+        return self._add(link, LinkUp(), now)
+
+    def add_client(self, hello: Hello, identity: Identity, now: float) -> Link:
+        """A client is there, with a new session."""
+        name = _link_name(hello)
+        self._replace(name, now)
+        link = Link(name, hello.session, Session(self._limits.window_bytes), True, hello.name)
+        link.subject, link.may_monitor = identity.subject, identity.grants.monitor
+        link.when_slow = hello.when_slow
+        link.expires_at = identity.expires_at
+        quotas = identity.quotas
+        link.meter = Meter(quotas, now, frame_bytes=self._limits.frame_bytes)
+        self._add(link, LinkUp(client=True), now)
+        limits = ClientLimits(quotas.subscriptions or 2**62, quotas.advertisements or 2**62)
+        self.broker.admit(name, origin_of(hello, identity), identity.grants, limits)
+        return link
+
+    def _add(self, link: Link, up: LinkUp, now: float) -> Link:
+        link.since = link.moved_at = now
+        self.links[link.name] = link
+        self._handle(up, link.name, now)
+        return link
+
+    def _replace(self, name: str, now: float) -> None:
+        """A link comes with a new session: what the old one had is not going to be acknowledged."""
+        old = self.links.get(name)
+        if old is not None:
+            self.end(old, now, failed=True)
+
+    def on_cut(self, link: Link, now: float) -> None:
+        """The connection of a link is lost."""
+        link.connection = None
+        if link.phase is LinkPhase.UP:
+            link.phase, link.since = LinkPhase.CUT, now
+
+    def on_resumed(self, link: Link, now: float) -> None:
+        """There is a connection again, and the session goes on."""
+        link.phase, link.since, link.moved_at = LinkPhase.UP, now, now
+        self.dirty.add(link)
+
+    def end(self, link: Link, now: float, *, failed: bool) -> None:
+        """A link is over. What it had not acknowledged has failed, or is given up."""
+        if link.phase is LinkPhase.GONE:
+            return
+        link.phase = LinkPhase.GONE
+        if self.links.get(link.name) is link:
+            del self.links[link.name]
+        self.dirty.discard(link)
+        self._handle(LinkDown(), link.name, now)
+        events = link.session.abandon(failed=failed)
+        self.counts["stranded" if failed else "dropped"] += events
+        connection, link.connection = link.connection, None
+        if connection is not None:
+            connection.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way: all that was sent on is acknowledged."""
+        return not self._again and all(
+            link.session.is_idle for link in self.links.values() if link.phase is LinkPhase.UP
+        )
+
+    # What comes
+
+    def on_frame(self, link: Link, kind: Kind, payload: memoryview, now: float) -> None:
+        """Take a frame of a link that is up. Raises WireError where it cannot be."""
+        self._now = now
+        session = link.session
+        if kind is Kind.ACK:
+            session.on_ack(payload)
+            link.moved_at = now
+            self.dirty.add(link)
+            return
+        if kind is Kind.REFUSED:
+            self._on_refused(link, read_refused(payload), now)
+            return
+        if kind not in (Kind.MESSAGE, Kind.EVENTS):
+            raise WireError(f"a frame of kind {kind.name} has no place here")
+        taken = session.take(payload)
+        if taken is None:
+            return
+        number, content = taken
+        link.counts["bytes_in"] += len(payload)
+        self.dirty.add(link)
+        if kind is Kind.EVENTS:
+            self._on_events(link, number, Block.decode(content), now)
+            return
+        session.dealt_with(number)
+        if link.is_client:
+            self._on_request(link, read_request(content), now)
+        else:
+            self._on_spoken(link, read_spoken(content), now)
+
+    def _on_refused(self, link: Link, refused: Refused, now: float) -> None:
+        """The other side ends the connection, and says why: there is no use in waiting for it."""
+        if not link.is_client and link.phase is LinkPhase.UP and refused.code == "draining":
+            link.phase, link.since = LinkPhase.AWAY, now
+            self._handle(LinkDown(keep=True), link.name, now)
+        else:
+            self.end(link, now, failed=True)
+
+    def _on_events(self, link: Link, number: int, block: Block, now: float) -> None:
+        link.counts["events_in"] += len(block)
+        self.counts["events_in"] += len(block)
+        if block.header.trace:
+            if link.is_client and not link.may_monitor:
+                self._answer(link, Denied(0, "access", "tracing needs the right to monitor"))
+                link.session.dealt_with(number)
+                return
+            self._tracing.begin(link.name, number, now)
+        self._pass_on(link, number, block, now, 0)
+        self._slow_down(link, block, now)
+
+    def _slow_down(self, link: Link, block: Block, now: float) -> None:
+        """Have a client that sends more than it may wait."""
+        wait = 0.0 if link.meter is None else link.meter.take(len(block.data), len(block), now)
+        if wait and link.connection is not None:
+            link.connection.pause_reading(wait)
+
+    def _pass_on(self, link: Link, number: int, block: Block, now: float, attempts: int) -> None:
+        def done(succeeded: bool) -> None:
+            self._dealt_with(link, number, block, attempts, succeeded)
+
+        custody = Custody(done)
+        self._carry_out(self.broker.handle_block(block, link.name, now), now, custody, (link.name, number))
+        custody.release()
+
+    def _dealt_with(self, link: Link, number: int, block: Block, attempts: int, succeeded: bool) -> None:
+        """Everybody further on has dealt with a frame of events, or somebody could not."""
+        session = link.session
+        if not succeeded and link.is_client:
+            if link.phase is LinkPhase.GONE or attempts >= _ATTEMPTS_MAX:
+                self.counts["lost"] += len(block)
+            else:
+                again = block.with_header(msgspec.structs.replace(block.header, rescued=True))
+                due = self._now + self._times.settle
+                self._again.append(_Again(due, link.name, number, again, attempts + 1))
+                self.counts["rescued"] += len(block)
+                return
+        if link.phase is LinkPhase.GONE:
+            return
+        self.dirty.add(link)
+
+        def acknowledge(_succeeded: bool = True) -> None:
+            session.dealt_with(number)
+            self.dirty.add(link)
+
+        first: bytes | None = None
+        if block.header.trace:
+            traced = Traced(block.header.trace, self._tracing.report(block.header.trace, (link.name, number)))
+            first = write_answer(traced) if link.is_client else write_spoken(traced)
+        if not succeeded and not link.is_client:
+            first = write_spoken(Returned(number))
+        if first is None:
+            acknowledge()
+            return
+        # It must be there before the acknowledgement.
+        custody = Custody(acknowledge)
+        session.push_message(first, custody)
+        custody.release()
+
+    def _on_spoken(self, link: Link, message: Spoken, now: float) -> None:
+        if isinstance(message, Returned):
+            link.session.fail(message.number)
+        elif isinstance(message, Traced):
+            self._tracing.add(message.trace, link.name, message.json)
+        else:
+            self._handle(message, link.name, now)
+
+    def _handle(self, message: Message, link: str, now: float) -> list[Effect]:
+        self._now = now
+        effects = self.broker.handle(message, link, now)
+        self._carry_out(effects, now, None)
+        return effects
+
+    # Requests of clients
+
+    def _on_request(self, link: Link, request: Request, now: float) -> None:
+        if isinstance(request, Bye):
+            self._answer(link, Done(request.request))
+            link.flush()
+            self.end(link, now, failed=False)
+        elif isinstance(request, Ask):
+            if link.may_monitor:
+                self._answer(link, Done(request.request, self._status()))
+            else:
+                self._answer(link, Denied(request.request, "access", "the token has no right to monitor"))
+        else:
+            self._answer(link, self._change(link, request, now))
+
+    def _change(self, link: Link, request: Want | Unwant | Offer | Unoffer, now: float) -> Answer:
+        """Carry out a change of what a client wants or offers; the answer to it."""
+        try:
+            effects = self._handle(_message_of(request), link.name, now)
+        except (FilterError, LimitError) as error:
+            return Denied(request.request, "filter", str(error))
+        refused = [effect for effect in effects if isinstance(effect, Refuse)]
+        if refused:
+            self.counts["refused"] += 1
+            return Denied(request.request, "access", refused[0].reason)
+        return Done(request.request)
+
+    def _answer(self, link: Link, answer: Answer) -> None:
+        link.session.push_message(write_answer(answer))
+        self.dirty.add(link)
+
+    def notify(self, link: Link, kind: str, text: str, count: int = 0) -> None:
+        """Tell a client something."""
+        self._answer(link, Notify(kind, text, count))
+
+    # Effects
+
+    def _carry_out(
+        self,
+        effects: list[Effect],
+        now: float,
+        custody: Custody | None,
+        traced: tuple[str, int] | None = None,
+    ) -> None:
+        for effect in effects:
+            link = self.links.get(effect.link)
+            if link is None:
+                continue
+            if isinstance(effect, SendBlock | DeliverBlock):
+                self._send_block(link, effect.block, custody, now)
+                if effect.block.header.trace and traced is not None:
+                    self._tracing.sent(traced, link.name, len(effect.block), is_client=link.is_client)
+            elif isinstance(effect, Send):
+                link.session.push_message(write_spoken(effect.message))  # type: ignore[arg-type]
+                self.dirty.add(link)
+            elif isinstance(effect, RefuseBlock):
+                self._reject(link, effect)
+            elif isinstance(effect, Deliver):
+                raise PenstockError("events are delivered by the block here")
+
+    def _send_block(self, link: Link, block: Block, custody: Custody | None, now: float) -> None:
+        if link.is_client and link.is_paused:
+            link.missed += len(block)
+            self.counts["dropped"] += len(block)
+            return
+        if link.session.is_idle:
+            link.moved_at = now
+        link.session.push_block(block, custody)
+        link.counts["events_out"] += len(block)
+        self.counts["delivered" if link.is_client else "events_out"] += len(block)
+        self.dirty.add(link)
+
+    def _reject(self, link: Link, effect: RefuseBlock) -> None:
+        self.counts["refused"] += len(effect.block)
+        key = effect.block.header.tree
+        self._answer(link, Rejected(int(key), effect.block.numbers.tolist(), "event", effect.reason))
+
+    # Time
+
+    def tick(self, now: float) -> None:
+        """Time has passed: see who has been away too long, or is too slow."""
+        self._now = now
+        for link in list(self.links.values()):
+            if link.is_client:
+                self._watch_client(link, now)
+            else:
+                self._watch_neighbour(link, now)
+        self._send_again(now)
+
+    def core_tick(self, now: float) -> None:
+        """Have the core renew its leases: a few times in the time of one."""
+        self._handle(Tick(), "", now)
+
+    def _send_again(self, now: float) -> None:
+        due = [again for again in self._again if again.due <= now]
+        if not due:
+            return
+        self._again = [again for again in self._again if again.due > now]
+        for again in due:
+            link = self.links.get(again.link)
+            if link is None or not link.is_client:
+                self.counts["lost"] += len(again.block)
+            else:
+                self._pass_on(link, again.number, again.block, now, again.attempts)
+
+    def _watch_neighbour(self, link: Link, now: float) -> None:
+        if link.phase is LinkPhase.UP:
+            stalled = link.session.is_waiting and now - link.moved_at > (
+                _NEIGHBOURS_PATIENCE * self._times.patience
+            )
+            if stalled and link.connection is not None:
+                link.connection.close("slow", "nothing was acknowledged for too long")
+        elif link.phase is LinkPhase.CUT and now - link.since > self._times.resume:
+            link.phase, link.since = LinkPhase.AWAY, now
+            self._handle(LinkDown(keep=True), link.name, now)
+        elif link.phase is LinkPhase.AWAY and now - link.since > self._times.grace:
+            self.end(link, now, failed=True)
+
+    def _watch_client(self, link: Link, now: float) -> None:
+        times = self._times
+        if link.expires_at is not None and now > link.expires_at and link.connection is not None:
+            link.connection.close("access", "the token has expired: get a new one")
+            self.end(link, now, failed=True)
+        elif link.phase is LinkPhase.CUT:
+            # Others wait for what it does not take: then there is less time.
+            is_in_the_way = link.session.is_waiting and now - link.since > times.resume
+            if is_in_the_way or now - link.since > times.linger:
+                self.end(link, now, failed=True)
+        elif link.is_paused:
+            if link.session.is_idle:
+                link.is_paused = link.is_warned = False
+                self.notify(link, "resumed", f"{link.missed:,} events were missed while paused", link.missed)
+                link.missed = 0
+        elif link.session.is_waiting:
+            self._mind_slow(link, now)
+        else:
+            link.is_warned = False
+
+    def _mind_slow(self, link: Link, now: float) -> None:
+        waited = now - link.moved_at
+        over = link.session.queued_bytes > self._limits.queue_bytes
+        if waited > self._times.patience or over:
+            self.counts["slow"] += 1
+            if link.when_slow == "drop":
+                if link.connection is not None:
+                    link.connection.close(
+                        "slow", "events were not taken fast enough, and it asked to be dropped then"
+                    )
+                self.end(link, now, failed=False)
+                return
+            link.is_paused = True
+            link.missed += link.session.drop_pending()
+            self.counts["dropped"] += link.missed
+            self.notify(link, "paused", "events were not taken fast enough; those that come now are missed")
+        elif waited > self._times.patience / 2 and not link.is_warned:
+            link.is_warned = True
+            self.notify(link, "slow", "events are not taken as fast as they come")
+
+
+def _link_name(hello: Hello) -> str:
+    return hello.name if hello.role == "broker" else f"client {hello.session}"
+
+
+def origin_of(hello: Hello, identity: Identity) -> str:
+    """In whose name a client's events are numbered: the same at every broker and after every reconnection."""
+    return f"{identity.subject}~{hello.session.rpartition(':')[0]}"
+
+
+def _message_of(request: Want | Unwant | Offer | Unoffer) -> Message:
+    if isinstance(request, Want):
+        return Subscribe(request.key, request.filter)  # type: ignore[arg-type]  # text, which the core reads
+    if isinstance(request, Unwant):
+        return Unsubscribe(request.key)
+    if isinstance(request, Offer):
+        return Advertise(str(request.key), request.filter)  # type: ignore[arg-type]
+    return Unadvertise(str(request.key))

@@ -1,0 +1,171 @@
+"""Blocks: many events of one tree in one buffer, as they travel.
+
+The events stand end to end as they were encoded by their publisher (`penstock.wire.events`); brokers match
+and pass them on as bytes. Each has the number that its publisher gave it, and on the way to a client the keys
+of the subscriptions that it is for.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import WireError
+from penstock.model.limits import ID_LENGTH_MAX
+from penstock.model.names import Tree
+
+_HEAD: Final = 4
+_HEADER_BYTES_MAX: Final = 16 * 1024
+_HOPS_MAX: Final = 255
+EVENTS_MAX: Final = 65_536
+"""Events of one block."""
+
+
+class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What is said of all events of a block.
+
+    `tree`: the way that they take; from a client the key of its advertisement. `origin`: who numbers them.
+    `hops`: brokers passed. `rescued`: sent again after a failure, perhaps to some who have had them.
+    `trace`: the mark of an event whose way is to be reported.
+    """
+
+    tree: Tree
+    origin: str
+    hops: int = 0
+    rescued: bool = False
+    trace: str = ""
+
+
+class _Sizes(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    events: int
+    first: int
+    keys: int | None
+
+
+_HEADERS: Final = msgspec.msgpack.Decoder(tuple[Header, _Sizes])
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+class Block:
+    """Events with their numbers. `keys` are the subscriptions of each event, end to end, with offsets."""
+
+    __slots__ = ("data", "header", "key_offsets", "keys", "numbers", "offsets")
+
+    def __init__(
+        self,
+        header: Header,
+        numbers: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        data: bytes | memoryview,
+        keys: NDArray[np.int64] | None = None,
+        key_offsets: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.header = header
+        self.numbers = numbers
+        self.offsets = offsets
+        self.data = data
+        self.keys = keys
+        self.key_offsets = key_offsets
+
+    @classmethod
+    def of(cls, header: Header, numbers: Sequence[int], events: Sequence[bytes]) -> "Block":
+        """A block of encoded events."""
+        offsets = np.zeros(len(events) + 1, np.int64)
+        np.cumsum([len(event) for event in events], out=offsets[1:])
+        return cls(header, np.array(numbers, np.int64), offsets, b"".join(events))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def events(self) -> list[bytes | memoryview]:
+        """Each event, encoded."""
+        data, offsets = self.data, self.offsets.tolist()
+        return [data[at:end] for at, end in pairwise(offsets)]
+
+    def with_header(self, header: Header) -> "Block":
+        """The same events under another header."""
+        return Block(header, self.numbers, self.offsets, self.data, self.keys, self.key_offsets)
+
+    def take(self, which: NDArray[np.int64], header: Header | None = None) -> "Block":
+        """Some of the events, without keys; all of them share the bytes of this block."""
+        header = header or self.header
+        if len(which) == len(self.numbers):
+            return Block(header, self.numbers, self.offsets, self.data)
+        starts, ends = self.offsets[:-1][which], self.offsets[1:][which]
+        offsets = np.zeros(len(which) + 1, np.int64)
+        np.cumsum(ends - starts, out=offsets[1:])
+        view = memoryview(self.data)
+        data = b"".join([view[at:end] for at, end in zip(starts.tolist(), ends.tolist(), strict=True)])
+        return Block(header, self.numbers[which], offsets, data)
+
+    def with_keys(self, keys: NDArray[np.int64], key_offsets: NDArray[np.int64]) -> "Block":
+        """The same events, for these subscriptions."""
+        return Block(self.header, self.numbers, self.offsets, self.data, keys, key_offsets)
+
+    # Bytes
+
+    def encode(self) -> bytes:
+        """As it travels: header, sizes, and arrays of 32-bit numbers before the events."""
+        first = int(self.numbers[0]) if len(self.numbers) else 0
+        count = None if self.keys is None else len(self.keys)
+        head = _ENCODER.encode((self.header, _Sizes(len(self.numbers), first, count)))
+        parts: list[bytes | memoryview] = [
+            len(head).to_bytes(_HEAD, "big"),
+            head,
+            (self.numbers - first).astype("<u4").tobytes(),
+            np.diff(self.offsets).astype("<u4").tobytes(),
+        ]
+        if self.keys is not None and self.key_offsets is not None:
+            parts += [np.diff(self.key_offsets).astype("<u4").tobytes(), self.keys.astype("<u4").tobytes()]
+        return b"".join([*parts, self.data])
+
+    @classmethod
+    def decode(cls, payload: memoryview) -> "Block":
+        """Read a block; the events in it are not looked at. Raises WireError."""
+        if len(payload) < _HEAD:
+            raise WireError("a block has no header")
+        length = int.from_bytes(payload[:_HEAD], "big")
+        if length > min(_HEADER_BYTES_MAX, len(payload) - _HEAD):
+            raise WireError("the header of a block is longer than it may be")
+        try:
+            header, sizes = _HEADERS.decode(payload[_HEAD : _HEAD + length])
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise WireError(f"the header of a block: {error}") from None
+        _check(header, sizes)
+        at = _HEAD + length
+        count = sizes.events
+        rows = 2 * count + (0 if sizes.keys is None else count + sizes.keys)
+        if len(payload) < at + 4 * rows:
+            raise WireError("a block ends before its numbers do")
+        table = np.frombuffer(payload, "<u4", rows, at).astype(np.int64)
+        data = payload[at + 4 * rows :]
+        numbers = table[:count] + sizes.first
+        if (np.diff(numbers) <= 0).any():
+            raise WireError("the numbers of the events in a block do not rise")
+        offsets = _offsets(table[count : 2 * count], len(data), "bytes")
+        if sizes.keys is None:
+            return cls(header, numbers, offsets, data)
+        key_offsets = _offsets(table[2 * count : 3 * count], sizes.keys, "subscriptions")
+        return cls(header, numbers, offsets, data, table[3 * count :], key_offsets)
+
+
+def _check(header: Header, sizes: _Sizes) -> None:
+    if not 0 < sizes.events <= EVENTS_MAX:
+        raise WireError(f"a block has 1 to {EVENTS_MAX:,} events, not {sizes.events:,}")
+    if not 0 < sizes.first < 2**62 or (sizes.keys is not None and not 0 <= sizes.keys < 2**32):
+        raise WireError("a block has numbers that cannot be")
+    if not 0 <= header.hops <= _HOPS_MAX:
+        raise WireError("events that came through more brokers than there can be")
+    if max(len(header.tree), len(header.origin), len(header.trace)) > 2 * ID_LENGTH_MAX:
+        raise WireError("a name in the header of a block is too long")
+
+
+def _offsets(lengths: NDArray[np.int64], total: int, what: str) -> NDArray[np.int64]:
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    if offsets[-1] != total:
+        raise WireError(f"the events of a block add up to {int(offsets[-1]):,} {what}, not to {total:,}")
+    return offsets

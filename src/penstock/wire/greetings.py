@@ -1,0 +1,107 @@
+"""How a connection begins: who is there, may they come in, and where did we stop."""
+
+from typing import Final, Literal, TypeVar
+
+import msgspec
+
+from penstock.errors import WireError
+from penstock.model.limits import ID_LENGTH_MAX
+from penstock.model.names import is_unicode
+from penstock.wire.frames import Kind, frame
+
+VERSION: Final = 1
+"""Of the protocol; both sides must have the same."""
+
+TOKEN_LENGTH_MAX: Final = 8 * 1024
+
+T = TypeVar("T")
+
+Role = Literal["client", "broker"]
+
+
+class Hello(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """The first frame of whoever connects.
+
+    `session` is new for each life of a session; `received` is the number of the last frame had in it, when
+    it goes on after a lost connection. `incarnation` is that of a broker. `token` is a client's, or the
+    secret that brokers share.
+    """
+
+    version: int
+    role: Role
+    name: str
+    token: str
+    session: str
+    received: int
+    incarnation: int = 0
+    when_slow: Literal["pause", "drop"] = "pause"
+
+
+class Welcome(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """The answer: whether the session goes on where it stopped, and with which frame; and what is allowed."""
+
+    broker: str
+    incarnation: int
+    resumed: bool
+    received: int
+    window: int
+    frame_bytes: int
+    origin: str
+
+
+class Refused(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """The other answer. `code`: "access", "busy", "draining", "version", "name", "protocol" or "slow"."""
+
+    code: str
+    reason: str
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_HELLOS: Final = msgspec.msgpack.Decoder(Hello)
+_WELCOMES: Final = msgspec.msgpack.Decoder(Welcome)
+_REFUSALS: Final = msgspec.msgpack.Decoder(Refused)
+
+
+def write_hello(hello: Hello) -> bytes:
+    """A whole frame."""
+    return frame(Kind.HELLO, _ENCODER.encode(hello))
+
+
+def write_welcome(welcome: Welcome) -> bytes:
+    """A whole frame."""
+    return frame(Kind.WELCOME, _ENCODER.encode(welcome))
+
+
+def write_refused(code: str, reason: str) -> bytes:
+    """A whole frame."""
+    return frame(Kind.REFUSED, _ENCODER.encode(Refused(code, reason[:1000])))
+
+
+def read_hello(payload: memoryview) -> Hello:
+    """Who is there. Raises WireError."""
+    hello = _read(_HELLOS, payload, "a greeting")
+    for what, text in (("name", hello.name), ("session", hello.session)):
+        if not 0 < len(text) <= ID_LENGTH_MAX or not is_unicode(text) or not text.isprintable():
+            raise WireError(f"a greeting has a {what} of 1 to {ID_LENGTH_MAX} printable characters")
+    if len(hello.token) > TOKEN_LENGTH_MAX:
+        raise WireError(f"a token has at most {TOKEN_LENGTH_MAX:,} characters")
+    if hello.received < 0 or not 0 <= hello.incarnation < 2**62:
+        raise WireError("a greeting has numbers that cannot be")
+    return hello
+
+
+def read_welcome(payload: memoryview) -> Welcome:
+    """The answer to a greeting. Raises WireError."""
+    return _read(_WELCOMES, payload, "the answer to a greeting")
+
+
+def read_refused(payload: memoryview) -> Refused:
+    """Why not. Raises WireError."""
+    return _read(_REFUSALS, payload, "a refusal")
+
+
+def _read(decoder: "msgspec.msgpack.Decoder[T]", payload: memoryview, what: str) -> T:
+    try:
+        return decoder.decode(payload)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise WireError(f"{what} that cannot be read: {error}") from None

@@ -1,0 +1,231 @@
+"""Reliable links: numbered frames, acknowledgements, and going on after a lost connection.
+
+A session outlives its connections. Each side numbers the frames that it sends and keeps them until they are
+acknowledged; after a new connection each says which it had last, and is sent those that follow. So a cut
+connection loses nothing and repeats nothing, for as long as both processes live.
+
+A frame is acknowledged when it is *dealt with*: when all that was sent on because of it has been
+acknowledged in turn (`Custody`). So whoever is waiting for an acknowledgement still has what a broker on the
+way takes with it when it dies, and can send it another way. The same rule slows publishers down: no more
+than a window of bytes may be unacknowledged.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from penstock.errors import WireError
+from penstock.wire.blocks import Block
+from penstock.wire.frames import Kind, frame
+
+_NUMBER: Final = 8
+
+
+class Custody:
+    """What has to be dealt with elsewhere before a frame is dealt with here.
+
+    Whoever makes one holds it; `release` says that one holder is done. `on_done` is called when none is left,
+    and told whether all of them succeeded.
+    """
+
+    __slots__ = ("_has_failed", "_holders", "_on_done")
+
+    def __init__(self, on_done: Callable[[bool], None]) -> None:
+        self._holders = 1
+        self._has_failed = False
+        self._on_done = on_done
+
+    def hold(self) -> None:
+        """Somebody else has to deal with it too."""
+        self._holders += 1
+
+    def fail(self) -> None:
+        """Somebody could not, so that it has to be sent another way."""
+        self._has_failed = True
+
+    def release(self) -> None:
+        """One of them has, or has failed."""
+        self._holders -= 1
+        if not self._holders:
+            self._on_done(not self._has_failed)
+
+
+class Outgoing:
+    """A frame on its way, from `push` until it is acknowledged."""
+
+    __slots__ = ("block", "custody", "data", "kind", "number", "size")
+
+    def __init__(self, kind: Kind, data: bytes, block: Block | None, custody: Custody | None) -> None:
+        self.number = 0
+        """Given when it is written for the first time."""
+        self.kind = kind
+        self.data = data
+        """The payload; once it has a number, the whole frame."""
+        self.size = len(data)
+        self.block = block
+        self.custody = custody
+
+    def numbered(self, number: int) -> bytes:
+        """The whole frame."""
+        self.number = number
+        self.data = frame(self.kind, number.to_bytes(_NUMBER, "big"), self.data)
+        return self.data
+
+
+class Session:
+    """Both directions of a reliable link."""
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        """Bytes that may be sent and not acknowledged."""
+        self.received = 0
+        """The number of the last frame that came."""
+        self.queued_bytes = 0
+        """Bytes that are sent and not acknowledged, or not sent yet."""
+        self._sent = 0
+        self._acked_to = 0
+        self._unacked: deque[Outgoing] = deque()
+        self._unacked_bytes = 0
+        self._pending: deque[Outgoing] = deque()
+        self._dealt_to = 0
+        self._dealt: set[int] = set()
+        self._ack_said = 0
+
+    # Sending
+
+    def push_message(self, payload: bytes, custody: Custody | None = None) -> None:
+        """Queue a message."""
+        self._push(Kind.MESSAGE, payload, None, custody)
+
+    def push_block(self, block: Block, custody: Custody | None = None) -> None:
+        """Queue a block of events; it is held in custody until the other side has dealt with it."""
+        self._push(Kind.EVENTS, block.encode(), block, custody)
+
+    def _push(self, kind: Kind, payload: bytes, block: Block | None, custody: Custody | None) -> None:
+        if custody is not None:
+            custody.hold()
+        self.queued_bytes += len(payload)
+        self._pending.append(Outgoing(kind, payload, block, custody))
+
+    def sendable(self) -> list[bytes]:
+        """The frames that are to be written now, as far as the window lets them."""
+        if not self._pending:
+            return []
+        found = []
+        while self._pending and self._unacked_bytes < self.window:
+            out = self._pending.popleft()
+            self._sent += 1
+            found.append(out.numbered(self._sent))
+            self._unacked.append(out)
+            self._unacked_bytes += out.size
+        return found
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether frames wait because too much is unacknowledged."""
+        return bool(self._pending)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was sent is acknowledged."""
+        return not self._pending and not self._unacked
+
+    @property
+    def unacked_frames(self) -> int:
+        """How many frames are not acknowledged."""
+        return len(self._unacked) + len(self._pending)
+
+    def on_ack(self, payload: bytes | memoryview) -> None:
+        """The other side has dealt with all frames up to a number."""
+        if len(payload) != _NUMBER:
+            raise WireError("an acknowledgement is a number of eight bytes")
+        number = int.from_bytes(payload, "big")
+        if number > self._sent:
+            raise WireError(f"frame {number:,} is acknowledged, but only {self._sent:,} have been sent")
+        while self._unacked and self._unacked[0].number <= number:
+            out = self._unacked.popleft()
+            self._unacked_bytes -= out.size
+            self.queued_bytes -= out.size
+            self._acked_to = out.number
+            if out.custody is not None:
+                out.custody.release()
+
+    def resume(self, their_received: int) -> list[bytes]:
+        """There is a new connection: the frames that the other side has not had, in order."""
+        if not self._acked_to <= their_received <= self._sent:
+            raise WireError(
+                f"the other side had frame {their_received:,}, which was never sent or is long gone"
+            )
+        self._ack_said = -1
+        return [out.data for out in self._unacked if out.number > their_received]
+
+    def fail(self, number: int) -> None:
+        """The other side could not pass on a frame, which it will acknowledge."""
+        for out in self._unacked:
+            if out.number == number and out.custody is not None:
+                out.custody.fail()
+
+    def abandon(self, *, failed: bool) -> int:
+        """The session is over: let go of all that is not acknowledged; return how many events that is.
+
+        What has failed is to be sent another way by whoever waits for it; else it is given up.
+        """
+        left = [*self._unacked, *self._pending]
+        self._unacked.clear()
+        self._pending.clear()
+        self._acked_to = self._sent
+        self._unacked_bytes = self.queued_bytes = 0
+        for out in left:
+            if out.custody is not None:
+                if failed:
+                    out.custody.fail()
+                out.custody.release()
+        return sum(len(out.block) for out in left if out.block is not None)
+
+    def drop_pending(self) -> int:
+        """Let go of the events that have not been sent at all; return how many."""
+        dropped = [out for out in self._pending if out.block is not None]
+        self._pending = deque(out for out in self._pending if out.block is None)
+        for out in dropped:
+            self.queued_bytes -= out.size
+            if out.custody is not None:
+                out.custody.release()
+        return sum(len(out.block) for out in dropped if out.block is not None)
+
+    def hand_over(self) -> list[tuple[Block, Custody | None]]:
+        """The session is over, and another takes up the blocks that have not been acknowledged, in order.
+
+        They stay in custody, which whoever pushes them again has to release once.
+        """
+        left = [(out.block, out.custody) for out in (*self._unacked, *self._pending) if out.block is not None]
+        self._unacked.clear()
+        self._pending.clear()
+        return left
+
+    # Receiving
+
+    def take(self, payload: memoryview) -> tuple[int, memoryview] | None:
+        """The number and content of a numbered frame; None if it was there before."""
+        if len(payload) < _NUMBER:
+            raise WireError("a frame has no number")
+        number = int.from_bytes(payload[:_NUMBER], "big")
+        if number <= self.received:
+            return None
+        if number != self.received + 1:
+            raise WireError(f"frame {number:,} came after {self.received:,}")
+        self.received = number
+        return number, payload[_NUMBER:]
+
+    def dealt_with(self, number: int) -> None:
+        """A frame need not be kept by the other side any longer."""
+        self._dealt.add(number)
+        while self._dealt_to + 1 in self._dealt:
+            self._dealt_to += 1
+            self._dealt.discard(self._dealt_to)
+
+    def ack_due(self) -> bytes | None:
+        """The frame that acknowledges what has been dealt with since the last one."""
+        if self._dealt_to == self._ack_said or not self._dealt_to:
+            return None
+        self._ack_said = self._dealt_to
+        return frame(Kind.ACK, self._dealt_to.to_bytes(_NUMBER, "big"))
