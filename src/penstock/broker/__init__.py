@@ -6,6 +6,7 @@ trees         advertisements, and the trees that they span
 table         what has been asked for, by whom, on which trees
 grants        what a client may subscribe to, advertise and watch
 quotas        how much of it, and how fast
+routes        the same, ready for blocks of events
 clients       what clients call things, and what the network calls them
 sessions      numbered messages on a link, and what is done when one is missing
 outbox        what one message leads to

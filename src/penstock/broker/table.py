@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from penstock.broker.clients import Clients
 from penstock.broker.needs import Found, Matching
+from penstock.broker.routes import Routes, Wanting
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.model.names import Key, Tree
@@ -29,6 +27,7 @@ class Table:
         self._links: dict[str, dict[Key, Entry]] = {}
         self._filters: dict[Predicate, dict[Source, frozenset[Tree]]] = {}
         self._bound: dict[Tree, dict[Source, None]] = {}
+        self._routes: dict[Tree, Routes] = {}
         self.matched = 0
         """How many events have been matched against filters."""
 
@@ -60,6 +59,7 @@ class Table:
 
     def put(self, source: Source, entry: Entry) -> None:
         """Take a subscription, in place of what was known from this source."""
+        self._routes.clear()
         known = self.get(source)
         if known is not None:
             if known.filter != entry.filter:
@@ -77,6 +77,7 @@ class Table:
 
     def drop(self, source: Source) -> Entry:
         """Forget a subscription."""
+        self._routes.clear()
         known = self._links[source.link]
         entry = known.pop(source.key)
         if not known:
@@ -118,47 +119,23 @@ class Table:
                         wanted.setdefault(link, []).append((key, predicate))
         return wanted
 
-    def wanting_block(
-        self, found: Found, tree: Tree, clients: Clients
-    ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
-        """For each link that wants some events of a block: which, rising, and for clients under which keys.
-
-        An event that is wanted under several keys comes up several times.
-        """
+    def wanting_block(self, found: Found, tree: Tree, clients: Clients) -> Iterator[Wanting]:
+        """The links that want events of a block of this tree, which match these filters."""
         self.matched += len(found.offsets) - 1
-        if not len(found.filters):
-            return
-        different, which = np.unique(found.filters, return_inverse=True)
-        links: dict[str, int] = {}
-        targets: list[int] = []
-        keys: list[int] = []
-        ends: list[int] = []
-        for number in different.tolist():
-            predicate = found.known[number]
-            sources = None if predicate is None else self._filters.get(predicate)
-            for (link, key), trees in sources.items() if sources else ():
-                if tree in trees:
-                    client = clients.get(link)
-                    keys.append(0 if client is None else cast(int, client.names[key]))
-                    targets.append(links.setdefault(link, len(links)))
-            ends.append(len(targets))
-        if not targets:
-            return
-        # Every pair of an event and a filter becomes as many rows as the filter has targets.
-        stops = np.array(ends, np.int64)
-        starts = np.append(np.int64(0), stops[:-1])
-        repeats = (stops - starts)[which]
-        events = np.repeat(np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets)), repeats)
-        first = np.repeat(starts[which] - (np.cumsum(repeats) - repeats), repeats)
-        rows = first + np.arange(len(events))
-        to = np.array(targets, np.int64)[rows]
-        under = np.array(keys, np.int64)[rows]
-        if len(links) == 1:
-            yield next(iter(links)), events, under
-            return
-        order = np.argsort(to, kind="stable")
-        bounds = np.searchsorted(to[order], np.arange(len(links) + 1))
-        for link, at in links.items():
-            mine = order[bounds[at] : bounds[at + 1]]
-            if len(mine):
-                yield link, events[mine], under[mine]
+        routes = self._routes.get(tree)
+        if routes is None:
+            routes = self._routes[tree] = Routes(
+                lambda number: self._targets(found.known[number], tree, clients)
+            )
+        return routes.wanting(found)
+
+    def _targets(self, predicate: Predicate | None, tree: Tree, clients: Clients) -> list[tuple[str, int]]:
+        """Who wants events of this tree that match a filter; clients, under which key of theirs."""
+        sources = None if predicate is None else self._filters.get(predicate)
+        if sources is None:
+            return []
+        return [
+            (link, cast(int, clients[link].names[key]) if link in clients else 0)
+            for (link, key), trees in sources.items()
+            if tree in trees
+        ]

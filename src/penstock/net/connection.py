@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from penstock.errors import WireError
 from penstock.net.tls import certificate_names
@@ -53,9 +53,9 @@ class FrameConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - told by create_server and create_connection
-        self._transport = transport
-        transport.set_write_buffer_limits(high=_WRITE_HIGH)
+        # uvloop's are of no such class, but do the same.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH)
         tls = transport.get_extra_info("ssl_object")
         self.is_tls, self.names = tls is not None, certificate_names(tls)
 
