@@ -1,0 +1,43 @@
+"""How the gateway calls the broker: with a bound on the time, and with errors that say whose they are."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from penstock.errors import AccessError, LimitError
+from penstock.filters.parsing import parse
+from penstock.filters.predicate import Predicate
+from penstock.net.gateway.ports import GatewayLimits
+from penstock.net.gateway.problems import RefusedError
+
+
+@asynccontextmanager
+async def acting(limits: GatewayLimits) -> AsyncIterator[None]:
+    """Around a call of the broker: what exceeds a limit there is a quota, not a fault of the request's form."""
+    try:
+        async with asyncio.timeout(limits.act_s):
+            yield
+    except LimitError as error:
+        raise RefusedError(429, str(error)) from None
+
+
+@asynccontextmanager
+async def connecting(limits: GatewayLimits) -> AsyncIterator[None]:
+    """Around an attempt to connect: who is refused there is not known, rather than not allowed."""
+    try:
+        async with acting(limits):
+            yield
+    except AccessError as error:
+        raise RefusedError(401, str(error)) from None
+
+
+async def parsed(text: object, limits: GatewayLimits) -> Predicate:
+    """A filter from its text. In a thread, because a nasty one can take seconds and others are waiting."""
+    if not isinstance(text, str):
+        raise RefusedError(400, "a filter is text")
+    if len(text) > limits.filter_length:
+        raise RefusedError(400, f"a filter has at most {limits.filter_length:,} characters here")
+    try:
+        return await asyncio.to_thread(parse, text)
+    except LimitError as error:
+        raise RefusedError(400, str(error)) from None

@@ -1,0 +1,37 @@
+"""From dotted names back into nested objects: the inverse of flattening, as far as there is one."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.model.limits import NESTING_MAX
+
+_DEPTH_MAX: Final = NESTING_MAX - 2
+"""So deep that the objects, inside a CloudEvent's `data`, can be flattened again."""
+
+
+def nest(flat: Mapping[str, object]) -> dict[str, Any]:
+    """Objects that flatten into the same names and values.
+
+    A dot opens an object, except where that cannot be read back: below a name that has a value itself, before
+    or after an empty segment, and past the greatest depth. There the dot stays in the name.
+    """
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        place, key = nested, name
+        if "." in name:
+            place, key = _place(nested, name, flat)
+        place[key] = value
+    return nested
+
+
+def _place(nested: dict[str, Any], name: str, flat: Mapping[str, object]) -> tuple[dict[str, Any], str]:
+    """The object that a name belongs into, and what it is called there."""
+    place, start, depth = nested, 0, 0
+    dot = name.find(".")
+    while dot >= 0 and depth < _DEPTH_MAX:
+        is_object = start < dot < len(name) - 1 and name[:dot] not in flat
+        if is_object:
+            place = place.setdefault(name[start:dot], {})
+            start, depth = dot + 1, depth + 1
+        dot = name.find(".", dot + 1)
+    return place, name[start:]
