@@ -13,7 +13,7 @@ from penstock.net.gateway.problems import RefusedError
 
 @asynccontextmanager
 async def acting(limits: GatewayLimits) -> AsyncIterator[None]:
-    """Around a call of the broker: what exceeds a limit there is a quota, not a fault of the request's form."""
+    """Around a call of the broker: what exceeds a limit there is a quota, not a bad request."""
     try:
         async with asyncio.timeout(limits.act_s):
             yield

@@ -49,6 +49,8 @@ async def read_events(request: Request, limits: GatewayLimits) -> list[Event]:
         return [plain_event(decode_json(body))]
     if media == BATCH_TYPE:
         return await _read_all(_batch(body), from_structured, "event {} of the batch", limits)
+    if body.count(b"\n") > 2 * limits.batch_events:
+        raise RefusedError(413, f"a request has at most {limits.batch_events:,} events")
     return await _read_all(body.splitlines(), _line_event, "line {}", limits)
 
 
@@ -66,7 +68,9 @@ async def read_body(request: Request, limits: GatewayLimits) -> bytes:
                 if len(body) > limits.body_bytes:
                     raise too_large
     except TimeoutError:
-        raise RefusedError(408, f"the body took longer than {limits.read_s:g} s", {"Connection": "close"}) from None
+        raise RefusedError(
+            408, f"the body took longer than {limits.read_s:g} s", {"Connection": "close"}
+        ) from None
     except ClientDisconnect:
         raise RefusedError(400, "the body is not complete") from None
     return bytes(body)

@@ -1,11 +1,12 @@
 """CloudEvents 1.0 to events and back; no HTTP in here.
 
-Context attributes become attributes under their names, `time` as a time. Data that is a JSON object is flattened
-under `data.`; other JSON data and text is the attribute `data`; bytes are the attribute `data_base64`, in base64.
+Context attributes become attributes under their names, `time` as a time. Data that is a JSON object is
+flattened under `data.`; other JSON data and text is the attribute `data`; bytes are the attribute
+`data_base64`, in base64.
 
-On the way in nothing is turned into something else without a word: what the model cannot hold is refused, naming
-the path. That is: arrays, nulls and empty objects in data, integers beyond 64 bits, text beyond the limits, times
-outside 1677 to 2262 or finer than nanoseconds. What does not survive, by design:
+On the way in nothing is turned into something else without a word: what the model cannot hold is refused,
+naming the path. That is: arrays, nulls and empty objects in data, integers beyond 64 bits, text beyond the
+limits, times outside 1677 to 2262 or finer than nanoseconds. What does not survive, by design:
 
 - the zone of `time`: it comes back in UTC;
 - whether data had `{"a": {"b": 1}}` or `{"a.b": 1}`: it comes back nested wherever it can be;
@@ -14,7 +15,8 @@ outside 1677 to 2262 or finer than nanoseconds. What does not survive, by design
 - of events that were not published as CloudEvents: times come back as text, NaN and infinities as null.
 
 An event that is a CloudEvent comes back as the one it was. Any other is wrapped: type `penstock.event`, its
-attributes as data. So is one that has the attributes of a CloudEvent and others that a CloudEvent cannot have.
+attributes as data. So is one that has the attributes of a CloudEvent and others that a CloudEvent cannot
+have.
 """
 
 import base64
@@ -37,9 +39,7 @@ JSON_TYPE: Final = "application/json"
 _TEXTS: Final = frozenset((*REQUIRED, "subject", "dataschema", "datacontenttype"))
 _NAME: Final = re.compile(r"[a-z0-9]+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
-_RFC3339: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII
-)
+_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _INTEGER_MAX: Final = 2**31 - 1
 """Integers among the context attributes have 32 bits; those in data do not."""
@@ -220,5 +220,3 @@ def _checked_base64(value: object) -> object:
 
 def _json_value(value: Value) -> object:
     return str(value) if type(value) is Time else value
-
-

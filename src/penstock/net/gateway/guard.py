@@ -1,8 +1,8 @@
 """What holds for every request and every response, whatever its endpoint.
 
-Web pages may use the gateway only when their origin is configured: a browser names it, and a program that is no
-browser names none. A gateway that listens on a loopback address answers only to names of that address, so that a
-page cannot reach it by having its own name point there (DNS rebinding).
+Web pages may use the gateway only when their origin is configured: a browser names it, and a program that
+is no browser names none. A gateway that listens on a loopback address answers only to names of that
+address, so that a page cannot reach it by having its own name point there (DNS rebinding).
 """
 
 import ipaddress
@@ -69,7 +69,9 @@ class Guard:
         if not given or "*" in self._origins:
             return
         if len(given) > 1 or given[0] not in self._origins:
-            raise RefusedError(403, "pages of this origin may not use the gateway: it is not among its origins")
+            raise RefusedError(
+                403, "pages of this origin may not use the gateway: it is not among its origins"
+            )
 
     def _with_headers(self, send: Send, origin: str | None) -> Send:
         """A `send` that completes the headers of the response."""

@@ -81,7 +81,7 @@ class Connector(Protocol):
         """The broker's name."""
 
     async def connect(self, token: str | None, name: str) -> Connection:
-        """Connect as whoever the token says; AccessError when it is no good, or missing where one is needed."""
+        """Connect as whoever the token says; AccessError when it is bad, or missing where needed."""
 
     def status(self) -> dict[str, Any]:
         """What the broker says of itself."""

@@ -20,7 +20,11 @@ from penstock.net.gateway.formats import MalformedError, encode_json
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _DETAIL_LENGTH_MAX: Final = 400
-_EXTRA_HEADERS: Final = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}
+_EXTRA_HEADERS: Final = {
+    401: {"WWW-Authenticate": "Bearer"},
+    429: {"Retry-After": "1"},
+    503: {"Retry-After": "1"},
+}
 _PYTHON_HINT: Final = " (unsupported="
 """Where a hint for callers of the Python interface begins; a request has no such choice."""
 

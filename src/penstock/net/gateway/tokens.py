@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from penstock.net.gateway.problems import RefusedError
 
 SUBPROTOCOL: Final = "penstock.v1"
-"""What a WebSocket speaks; offered by a browser beside its token, because one of those offered is to be chosen."""
+"""What a WebSocket speaks; a browser offers it beside its token, because one of its offers must be chosen."""
 
 _BEARER_PREFIX: Final = "penstock.bearer."
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]{1,8192}=*")

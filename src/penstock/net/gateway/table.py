@@ -1,0 +1,150 @@
+"""All endpoints, once: the routes, the checks of rights and the documentation are made of this table."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.net.gateway import endpoints
+from penstock.net.gateway.bodies import BATCH_TYPE, LINES_TYPE, PLAIN_TYPE, STRUCTURED_TYPE
+from penstock.net.gateway.context import Context
+from penstock.net.gateway.docs import documentation_page
+from penstock.net.gateway.formats import encode_json
+from penstock.net.gateway.openapi import openapi_document
+from penstock.net.gateway.schemas import Schema, ref
+from penstock.net.gateway.sse import STREAM_TYPE
+
+Handler = Callable[[Context, Request], Awaitable[Response]]
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """Something that a request says beside its body."""
+
+    name: str
+    place: Literal["query", "header"]
+    schema: Schema
+    description: str
+    required: bool = False
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What is answered with one status; `media` is empty where there is no body."""
+
+    description: str
+    media: str = ""
+    schema: Schema | None = None
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """One method of one path. `needs` says which right a token must have, where tokens are required."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    handler: Handler
+    summary: str
+    replies: dict[int, Reply]
+    errors: tuple[int, ...] = ()
+    description: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    bodies: dict[str, Schema] = {}
+    needs: Literal["", "token", "monitor"] = ""
+
+
+async def _openapi(context: Context, _request: Request) -> Response:
+    return Response(encode_json(openapi_document(ENDPOINTS, context.connector.broker)), media_type=PLAIN_TYPE)
+
+
+async def _docs(context: Context, _request: Request) -> Response:
+    return documentation_page(openapi_document(ENDPOINTS, context.connector.broker))
+
+
+_TEXT: Final[Schema] = {"type": "string"}
+_CE_HEADERS: Final = tuple(
+    Parameter(f"ce-{name}", "header", _TEXT, f"The CloudEvent's {name}, percent-encoded; for binary mode.")
+    for name in ("specversion", "id", "source", "type", "subject", "time", "dataschema")
+)
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "POST",
+        "/events",
+        endpoints.publish,
+        "Publish events",
+        {202: Reply("The broker has acknowledged them.", PLAIN_TYPE, ref("Accepted"))},
+        errors=(400, 408, 413, 415, 422, 429, 503),
+        description=(
+            "CloudEvents 1.0 in structured, batched or binary mode (any content type, with ce- headers), or "
+            "plain events: one JSON object, or one a line. Bodies are not decompressed."
+        ),
+        parameters=_CE_HEADERS,
+        bodies={
+            PLAIN_TYPE: ref("Event"),
+            STRUCTURED_TYPE: ref("CloudEvent"),
+            BATCH_TYPE: ref("CloudEvents"),
+            LINES_TYPE: _TEXT,
+            "application/octet-stream": {},
+        },
+        needs="token",
+    ),
+    Endpoint(
+        "GET",
+        "/events",
+        endpoints.stream,
+        "Receive the events that match a filter",
+        {200: Reply("Server-sent events; each `data:` is a CloudEvent.", STREAM_TYPE, _TEXT)},
+        errors=(400, 429, 503),
+        description="The stream lasts until the client leaves or the gateway stops. Nothing is replayed.",
+        parameters=(
+            Parameter("filter", "query", _TEXT, "A filter: origin = 'JFK' and dep_delay > 60", required=True),
+            Parameter(
+                "count",
+                "query",
+                {"type": "integer", "minimum": 1, "maximum": endpoints.COUNT_MAX},
+                "End after so many events.",
+            ),
+        ),
+        needs="token",
+    ),
+    Endpoint(
+        "GET",
+        "/metrics",
+        endpoints.metrics,
+        "The broker's counts and sizes",
+        {200: Reply("Prometheus's text format.", "text/plain", _TEXT)},
+        needs="monitor",
+    ),
+    Endpoint(
+        "GET",
+        "/topology",
+        endpoints.topology,
+        "What the broker says of itself and its links",
+        {200: Reply("The status.", PLAIN_TYPE, ref("Status"))},
+        needs="monitor",
+    ),
+    Endpoint(
+        "GET",
+        "/healthz",
+        endpoints.health,
+        "Whether the process lives",
+        {200: Reply("It does.", PLAIN_TYPE, ref("Health"))},
+    ),
+    Endpoint(
+        "GET",
+        "/readyz",
+        endpoints.readiness,
+        "Whether the broker takes clients",
+        {200: Reply("It does.", PLAIN_TYPE, ref("Health"))},
+        errors=(503,),
+    ),
+    Endpoint(
+        "GET",
+        "/openapi.json",
+        _openapi,
+        "This interface as an OpenAPI document",
+        {200: Reply("OpenAPI 3.1.", PLAIN_TYPE, {"type": "object"})},
+    ),
+    Endpoint("GET", "/docs", _docs, "This interface as a page", {200: Reply("A page.", "text/html", _TEXT)}),
+    Endpoint("GET", "/", endpoints.home, "To the documentation", {307: Reply("It is at /docs.")}),
+)
