@@ -1,12 +1,14 @@
-"""A broker in memory, which compares every event with every subscription, and gateways in front of it."""
+"""A broker in memory, which compares every event with every subscription; gateways; CloudEvents."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from hypothesis import strategies as st
 from starlette.types import ASGIApp
 
 from penstock.errors import AccessError, LimitError, NetworkError
@@ -14,12 +16,54 @@ from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import covers
 from penstock.model.events import Event
+from penstock.model.values import Time
 from penstock.net.gateway.app import build_app
 from penstock.net.gateway.context import Context
 from penstock.net.gateway.ports import GatewayLimits
 from penstock.net.gateway.server import Gateway
 
 EVERYTHING = parse("true")
+MINIMAL = {"specversion": "1.0", "id": "a1", "source": "/s", "type": "t"}
+
+context_texts = st.text(st.characters(exclude_categories=("Cc", "Cs", "Cn")), min_size=1, max_size=12)
+extension_names = st.from_regex(r"[a-z0-9]{1,12}", fullmatch=True).filter(
+    lambda n: n not in (*MINIMAL, "data", "time", "subject", "dataschema", "datacontenttype")
+)
+extensions = st.dictionaries(
+    extension_names,
+    st.one_of(st.booleans(), st.integers(-(2**31), 2**31 - 1), context_texts),
+    max_size=3,
+)
+texts = st.text(max_size=12)
+scalars = st.one_of(
+    st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), texts
+)
+undotted = texts.filter(lambda n: n and "." not in n)
+objects = st.recursive(
+    st.dictionaries(undotted, scalars, min_size=1, max_size=3),
+    lambda inner: st.dictionaries(undotted, st.one_of(scalars, inner), min_size=1, max_size=3),
+    max_leaves=6,
+)
+times = st.integers(-(2**63), 2**63 - 1).map(Time)
+dotted_names = st.text(st.sampled_from("ab.é"), min_size=1, max_size=12)
+flat_events = st.dictionaries(dotted_names, scalars, min_size=1, max_size=8)
+
+
+@st.composite
+def cloudevents(draw: st.DrawFn) -> dict[str, Any]:
+    document: dict[str, Any] = dict(MINIMAL, id=draw(context_texts), source=draw(context_texts))
+    document["type"] = draw(context_texts)
+    for name in draw(st.sets(st.sampled_from(("subject", "dataschema", "datacontenttype")))):
+        document[name] = draw(context_texts)
+    if draw(st.booleans()):
+        document["time"] = str(draw(times))
+    document.update(draw(extensions))
+    kind = draw(st.sampled_from(("none", "scalar", "object", "bytes")))
+    if kind == "bytes":
+        document["data_base64"] = base64.b64encode(draw(st.binary(max_size=20))).decode()
+    elif kind != "none":
+        document["data"] = draw(scalars if kind == "scalar" else objects)
+    return document
 
 
 @dataclass

@@ -9,54 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gateway_cases import MINIMAL, cloudevents, dotted_names, flat_events, scalars, times
 from penstock.errors import EventError, LimitError, UnsupportedValueError
 from penstock.model.events import Event, flatten
 from penstock.model.values import Time
 from penstock.net.gateway.cloudevents import from_binary, from_structured, is_cloudevent, to_structured
 from penstock.net.gateway.formats import MalformedError, decode_json, encode_json
 from penstock.net.gateway.nesting import nest
-
-MINIMAL = {"specversion": "1.0", "id": "a1", "source": "/s", "type": "t"}
-
-context_texts = st.text(st.characters(exclude_categories=("Cc", "Cs", "Cn")), min_size=1, max_size=12)
-extension_names = st.from_regex(r"[a-z0-9]{1,12}", fullmatch=True).filter(
-    lambda n: n not in (*MINIMAL, "data", "time", "subject", "dataschema", "datacontenttype")
-)
-extensions = st.dictionaries(
-    extension_names,
-    st.one_of(st.booleans(), st.integers(-(2**31), 2**31 - 1), context_texts),
-    max_size=3,
-)
-texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
-scalars = st.one_of(
-    st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), texts
-)
-undotted = texts.filter(lambda n: n and "." not in n)
-objects = st.recursive(
-    st.dictionaries(undotted, scalars, min_size=1, max_size=3),
-    lambda inner: st.dictionaries(undotted, st.one_of(scalars, inner), min_size=1, max_size=3),
-    max_leaves=6,
-)
-times = st.integers(-(2**63), 2**63 - 1).map(Time)
-dotted_names = st.text(st.sampled_from("ab.é"), min_size=1, max_size=12)
-flat_events = st.dictionaries(dotted_names, scalars, min_size=1, max_size=8)
-
-
-@st.composite
-def cloudevents(draw: st.DrawFn) -> dict[str, Any]:
-    document: dict[str, Any] = dict(MINIMAL, id=draw(context_texts), source=draw(context_texts))
-    document["type"] = draw(context_texts)
-    for name in draw(st.sets(st.sampled_from(("subject", "dataschema", "datacontenttype")))):
-        document[name] = draw(context_texts)
-    if draw(st.booleans()):
-        document["time"] = str(draw(times))
-    document.update(draw(extensions))
-    kind = draw(st.sampled_from(("none", "scalar", "object", "bytes")))
-    if kind == "bytes":
-        document["data_base64"] = base64.b64encode(draw(st.binary(max_size=20))).decode()
-    elif kind != "none":
-        document["data"] = draw(scalars if kind == "scalar" else objects)
-    return document
 
 
 @pytest.mark.property

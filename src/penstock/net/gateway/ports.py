@@ -137,6 +137,9 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 10_000
     """Sockets open at once."""
 
+    head_bytes: int = 2**16
+    """Bytes of a request's line and headers."""
+
     filter_length: int = 2**15
     """Characters of a filter."""
 

@@ -48,6 +48,7 @@ class Server:
             access_log=False,
             proxy_headers=False,
             server_header=False,
+            h11_max_incomplete_event_size=limits.head_bytes,
             limit_concurrency=limits.connections,
             timeout_graceful_shutdown=limits.grace_s,
             ssl_certfile=config.cert if is_tls else None,

@@ -49,11 +49,11 @@ SCHEMAS: Final[dict[str, Schema]] = {
         "properties": {
             "specversion": {"const": "1.0"},
             "id": _CONTEXT_TEXT,
-            "source": {**_CONTEXT_TEXT, "format": "uri-reference"},
+            "source": _CONTEXT_TEXT,
             "type": _CONTEXT_TEXT,
             "subject": optional(_CONTEXT_TEXT),
             "time": optional({"type": "string", "format": "date-time"}),
-            "dataschema": optional({**_CONTEXT_TEXT, "format": "uri"}),
+            "dataschema": optional(_CONTEXT_TEXT),
             "datacontenttype": optional(_CONTEXT_TEXT),
             "data": {"anyOf": [*_SCALAR, ref("Event")]},
             "data_base64": {"type": "string", "contentEncoding": "base64"},
