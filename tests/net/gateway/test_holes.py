@@ -219,7 +219,7 @@ def test_a_gateway_on_a_public_address_answers_to_any_name() -> None:
 
 
 def test_a_nasty_filter_does_not_hold_up_others() -> None:
-    nasty = " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(40))
+    nasty = " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(30))
 
     async def run() -> None:
         async with client_of(app_of(FakeBroker(ends_at_once=True))) as client:
@@ -237,7 +237,7 @@ def test_too_many_headers_are_refused_before_the_application_sees_them() -> None
     async def run() -> None:
         broker = FakeBroker()
         async with serving(broker) as url, httpx.AsyncClient(base_url=url) as client:
-            headers = {f"x-{n}": "x" * 100 for n in range(10_000)}
+            headers = {f"x-{n}": "x" * 1_000 for n in range(1_000)}
             # The gateway closes while the client still sends, which may lose the answer.
             with contextlib.suppress(httpx.TransportError):
                 assert (await client.post("/events", json={"x": 1}, headers=headers)).status_code == 400

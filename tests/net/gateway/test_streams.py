@@ -1,6 +1,7 @@
 """Streams and WebSockets over real sockets: events come, nothing is left behind."""
 
 import asyncio
+import contextlib
 import json
 import signal
 import ssl
@@ -8,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -143,6 +145,58 @@ def test_a_stream_ends_when_the_broker_ends_its_connection() -> None:
             await until(lambda: broker.subscriptions)
             await broker.connections[0].close()
             assert [line async for line in lines][-1] == ""
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_socket", [False, True])
+def test_a_client_that_does_not_read_is_cut_off(is_socket: bool) -> None:
+    async def run() -> None:
+        broker = FakeBroker()
+        async with serving(broker, limits=GatewayLimits(send_s=0.05, grace_s=1)) as url:
+            parts = urlsplit(url)
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+            reader._limit = 1  # type: ignore[attr-defined]  # It reads nothing after the first bytes.
+            if is_socket:
+                await deaf_socket(writer)
+            else:
+                writer.write(f"GET /events?filter=true HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+            await until(lambda: broker.subscriptions)
+            for number in range(50):
+                broker.publish(delivery(number, x="y" * 10**6))
+            await until(lambda: not broker.subscriptions)
+            await until(lambda: not broker.open_connections())
+            writer.transport.abort()
+
+    asyncio.run(run())
+
+
+async def deaf_socket(writer: asyncio.StreamWriter) -> None:
+    """Shake hands, subscribe to everything, and hear nothing."""
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+    head = "GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    writer.write(f"{head}{key}\r\n".encode())
+    message = json.dumps({"op": "subscribe", "id": 1, "filter": "true"}).encode()
+    masked = bytes([0x81, 0x80 | len(message), 0, 0, 0, 0]) + message
+    await asyncio.sleep(0.2)
+    writer.write(masked)
+
+
+def test_a_request_that_takes_longer_than_the_grace_is_cancelled_when_the_gateway_stops() -> None:
+    async def run() -> None:
+        broker = FakeBroker()
+        broker.gate.clear()
+        gateway = Gateway(FakeConfig(), broker, GatewayLimits(grace_s=1))
+        async with httpx.AsyncClient(base_url=await gateway.start()) as client:
+            stuck = asyncio.create_task(client.post("/events", json={"x": 1}))
+            await until(lambda: broker.connections)
+            async with asyncio.timeout(20):
+                await gateway.stop()
+            with contextlib.suppress(httpx.TransportError):
+                assert (await stuck).status_code == 500
+        assert not broker.events
+        assert not broker.open_connections()
+        assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(run())
 

@@ -61,7 +61,7 @@ def detail_of(error: Exception) -> str:
     """One line of what was wrong. Of a mistake of the gateway's own it says nothing."""
     if status_of(error) == 500:
         return "the gateway made a mistake; its log says more"
-    text = str(error) or "the broker did not answer in time; whether it took the events is not known"
+    text = str(error) or "the broker did not answer in time; it may still do what was asked"
     line = " ".join("".join(c if c.isprintable() else " " for c in text.partition(_PYTHON_HINT)[0]).split())
     return line if len(line) <= _DETAIL_LENGTH_MAX else line[: _DETAIL_LENGTH_MAX - 1] + "…"
 

@@ -10,6 +10,7 @@ import uvicorn
 from penstock.net.gateway.app import build_app
 from penstock.net.gateway.context import Context
 from penstock.net.gateway.ports import Connector, GatewayConfig, GatewayLimits
+from penstock.net.gateway.waiting import cancelled
 
 
 class _Guest(uvicorn.Server):
@@ -75,4 +76,6 @@ class Server:
         if self._guest is not None and self._task is not None:
             self._guest.should_exit = True
             await self._task
+            # Those that took longer than the grace have been cancelled, and not waited for.
+            await cancelled(*self._guest.server_state.tasks)
         await self._context.publishers.close()

@@ -79,9 +79,11 @@ class Socket:
                 await reader
             if not self._code.done():
                 self._code.set_result(GOING_AWAY)
-            await self._websocket.close(self._code.result())
+            async with asyncio.timeout(self._limits.send_s):
+                await self._websocket.close(self._code.result())
         except (WebSocketDisconnect, TimeoutError, OSError, RuntimeError):
-            pass  # Gone already, or it does not read what it is sent.
+            # Gone already (which Starlette calls a RuntimeError), or it does not read what it is sent.
+            pass
         finally:
             await cancelled(reader, stop, *(interest.pump for interest in self._interests.values()))
 
