@@ -11,6 +11,7 @@ figures     the forwarding paper's figures 7 to 9
 trial       a workload under a routing scheme in the simulator, and what it cost
 ladder      the routing schemes compared, with and without advertisements and locality
 covering    table II of the filter aggregation paper: active, lazy and no covering
+network     events through a live broker, beside NATS and RabbitMQ
 printing    tables of figures
 examples    small examples of routing, told as they run
 """
