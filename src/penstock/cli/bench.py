@@ -37,3 +37,11 @@ def covering(options: argparse.Namespace) -> int:
     note_if_cold()
     with progress("covering", steps(options), "rows") as advance:
         return run(options, advance)
+
+
+def network(options: argparse.Namespace) -> int:
+    """Measure a broker and its clients, and others beside them."""
+    from penstock.bench.network.command import run
+
+    note_if_cold()
+    return run(options)

@@ -282,7 +282,7 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "bench",
         "print benchmarks",
         "  penstock bench filters\n  penstock bench filters --json\n  penstock bench matching --scale 0.01\n"
-        "  penstock bench routing --count 10000\n",
+        "  penstock bench routing --count 10000\n  penstock bench network --subscriptions 1000\n",
     )
     kinds = bench.add_subparsers(metavar="WHAT", required=True)
     summary = "measure parsing, loading and comparing filters"
@@ -341,7 +341,45 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
     )
     matching.add_argument("--json", action="store_true", help="print the results as JSON")
     matching.set_defaults(run=_command("cli.bench", "matching"))
+    _add_network_bench(kinds)
     _add_routing_bench(kinds)
+
+
+def _add_network_bench(kinds: "_Commands[argparse.ArgumentParser]") -> None:
+    network = _add(
+        kinds,
+        "network",
+        "measure events through a broker on this machine, beside NATS and RabbitMQ where they are installed",
+        "  penstock bench network --subscriptions 1000 --seconds 2\n"
+        "  penstock bench network --parties penstock,nats --json > network.json\n"
+        "\nIt needs a quiet machine. Each party filters for itself; deliveries are checked by the matcher.\n",
+    )
+    network.add_argument(
+        "--parties",
+        default="penstock,nats,rabbitmq",
+        metavar="NAMES",
+        help="whom to measure, with commas (penstock,nats,rabbitmq)",
+    )
+    network.add_argument(
+        "--subscriptions", type=_positive, default=10_000, metavar="N", help="subscriptions (10000)"
+    )
+    network.add_argument(
+        "--events",
+        type=_positive,
+        default=500_000,
+        metavar="N",
+        help="events to saturate with, at most (500000)",
+    )
+    network.add_argument(
+        "--seconds",
+        type=_positive,
+        default=5,
+        metavar="S",
+        help="how long to saturate at most, and how long to measure delays (5)",
+    )
+    network.add_argument("--seed", type=int, default=1, metavar="N", help="seed of filters and events (1)")
+    network.add_argument("--json", action="store_true", help="print the results as JSON")
+    network.set_defaults(run=_command("cli.bench", "network"))
 
 
 def _add_routing_bench(kinds: "_Commands[argparse.ArgumentParser]") -> None:
