@@ -76,21 +76,19 @@ class Workload:
         return self._ranges() if self.plan.job == "ranges" else [_as_filter(topic) for topic in self.topics]
 
     def _ranges(self) -> list[str]:
-        """Half ask for a kind and an interval of prices, half for a prefix and for high prices."""
+        """Half ask for a kind, half for a prefix; all for an interval of prices."""
         draw = np.random.default_rng([self.plan.seed, 2])
         count = self.plan.subscriptions
-        width = min(_PRICES, _PRICES * _KINDS / count)
-        digits = min(_CODE, max(1, len(str(count)) - 2))
-        above = _PRICES * (1 - min(1.0, 10**digits / count))
+        letters = min(_CODE, max(1, len(str(count)) - 2))
         made = []
         for number in range(count):
             if number % 2:
-                prefix = "".join(draw.choice(_LETTERS, digits))
-                made.append(f"code like '{prefix}%' and price >= {above:.3f}")
+                what, values = f"code like '{''.join(draw.choice(_LETTERS, letters))}%'", 10**letters
             else:
-                low = draw.uniform(0, _PRICES - width)
-                kind = draw.integers(_KINDS)
-                made.append(f"kind = 'k{kind}' and price between {low:.3f} and {low + width:.3f}")
+                what, values = f"kind = 'k{draw.integers(_KINDS)}'", _KINDS
+            width = _PRICES * min(1, values / count)
+            low = draw.uniform(0, _PRICES - width)
+            made.append(f"{what} and price between {low:.3f} and {low + width:.3f}")
         return made
 
     @cached_property
