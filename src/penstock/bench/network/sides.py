@@ -127,7 +127,8 @@ class Side:
             raise PenstockError(f"{self._what} has ended") from None
         if isinstance(found, kind):
             return found
-        raise PenstockError(f"{self._what}: {found.text if isinstance(found, Failed) else found!r:.200}")
+        text = found.text if isinstance(found, Failed) else repr(found)
+        raise PenstockError(f"{self._what}: {text:.500}")
 
     def stop(self) -> None:
         """End the process."""
