@@ -10,7 +10,7 @@ from penstock.errors import NetworkError, WireError
 from penstock.net.addresses import Address
 from penstock.net.connection import FrameConnection, Owner
 from penstock.net.hub import Hub
-from penstock.net.opening import open_connection
+from penstock.net.opening import TcpWay, open_connection
 from penstock.wire.greetings import Welcome
 
 _LOG: Final = logging.getLogger("penstock.net")
@@ -29,7 +29,7 @@ class Dialer:
         self.error = "not tried yet"
         """Why there is no connection."""
         self._hub = hub
-        self._context = context
+        self._way = TcpWay(address, context)
         self._timeout = timeout
 
     async def run(self) -> None:
@@ -60,4 +60,4 @@ class Dialer:
             self._hub.welcomed(connection, hello, welcome)
             return self._hub
 
-        return await open_connection(self.address, self._context, hello, on_welcome, self._timeout)
+        return await open_connection(self._way, hello, on_welcome, self._timeout)

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from penstock.errors import NetworkError, WireError
 from penstock.net.addresses import Address
@@ -21,6 +21,32 @@ class RefusedError(NetworkError):
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
         self.code = code
+
+
+class Way(Protocol):
+    """How to get to a broker. Its text names the broker in messages."""
+
+    async def dial(self, make: Callable[[], FrameConnection]) -> FrameConnection:
+        """Make a connection. Raises OSError."""
+
+
+class TcpWay:
+    """Over the network."""
+
+    def __init__(self, address: Address, context: ssl.SSLContext | None) -> None:
+        self._address = address
+        self._context = context if address.tls else None
+
+    def __str__(self) -> str:
+        return str(self._address)
+
+    async def dial(self, make: Callable[[], FrameConnection]) -> FrameConnection:
+        """Make a connection."""
+        loop = asyncio.get_running_loop()
+        _transport, connection = await loop.create_connection(
+            make, self._address.host, self._address.port, ssl=self._context
+        )
+        return connection
 
 
 class _Greeter:
@@ -64,8 +90,7 @@ class _Greeter:
 
 
 async def open_connection(
-    address: Address,
-    context: ssl.SSLContext | None,
+    way: Way,
     hello: Hello,
     on_welcome: OnWelcome,
     timeout: float,
@@ -76,26 +101,21 @@ async def open_connection(
     connection: FrameConnection | None = None
     try:
         async with asyncio.timeout(timeout):
-            _transport, connection = await loop.create_connection(
-                lambda: FrameConnection(greeter, loop.time),
-                address.host,
-                address.port,
-                ssl=context if address.tls else None,
-            )
+            connection = await way.dial(lambda: FrameConnection(greeter, loop.time))
             connection.write([write_hello(hello)])
             await greeter.answer
     except TimeoutError:
         _abandon(greeter, connection)
-        raise NetworkError(f"{address}: no answer within {timeout:g} s") from None
+        raise NetworkError(f"{way}: no answer within {timeout:g} s") from None
     except (NetworkError, WireError):
         _abandon(greeter, connection)
         raise
     except ssl.SSLError as error:
         _abandon(greeter, connection)
-        raise NetworkError(f"{address}: TLS: {error.reason or error}") from None
+        raise NetworkError(f"{way}: TLS: {error.reason or error}") from None
     except OSError as error:
         _abandon(greeter, connection)
-        raise NetworkError(f"{address}: {(error.strerror or str(error)).lower()}") from None
+        raise NetworkError(f"{way}: {(error.strerror or str(error)).lower()}") from None
     except asyncio.CancelledError:
         _abandon(greeter, connection)
         raise

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -12,6 +12,7 @@ from penstock.broker.core import Broker
 from penstock.errors import InputError, NetworkError
 from penstock.net.addresses import Address, parse_url
 from penstock.net.config import BrokerConfig
+from penstock.net.connector import BrokerConnector
 from penstock.net.dialing import Dialer
 from penstock.net.hub import Hub
 from penstock.net.matching import EngineMatching, warm
@@ -19,6 +20,9 @@ from penstock.net.runtime import Runtime
 from penstock.net.status import status_of
 from penstock.net.tls import peer_context, server_context
 from penstock.routing.schemes.catalog import scheme_named
+
+if TYPE_CHECKING:
+    from penstock.net.gateway.server import Gateway
 
 _TICK: Final = 0.25
 """Seconds between looks at who is away or slow."""
@@ -52,6 +56,7 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._dialers: list[Dialer] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._gateway: Gateway | None = None
 
     async def start(self) -> None:
         """Listen, connect to the peers, and let time pass. Raises NetworkError or InputError."""
@@ -65,6 +70,8 @@ class Server:
             await self.close()
             raise
         self._run(self._keep_time())
+        if self.config.gateway.listen:
+            await self._open_gateway()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work))
@@ -100,6 +107,18 @@ class Server:
             dialer = Dialer(self._hub, address, context, self.config.times.greet)
             self._dialers.append(dialer)
             self._run(dialer.run())
+
+    async def _open_gateway(self) -> None:
+        # Only where there is one: it needs a web server.
+        from penstock.net.gateway.server import Gateway
+
+        connector = BrokerConnector(self._hub, self, self.config.name, self.config.times.greet)
+        self._gateway = Gateway(self.config.gateway, connector)
+        try:
+            self.gateway_url = await self._gateway.start()
+        except BaseException:
+            await self.close()
+            raise
 
     async def _keep_time(self) -> None:
         next_core_tick = 0.0
@@ -153,6 +172,9 @@ class Server:
     async def close(self) -> None:
         """End at once."""
         self._hub.is_draining = True
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            await gateway.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -3,7 +3,6 @@
 import asyncio
 import random
 import secrets
-import ssl
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Literal
@@ -14,12 +13,11 @@ from penstock.broker.seen import Seen
 from penstock.errors import AccessError, FilterError, NetworkError, PenstockError, WireError
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.model.events import Event, as_event
-from penstock.net.addresses import Address
 from penstock.net.client.notices import Notice
 from penstock.net.client.outlet import Outlet
 from penstock.net.client.subscriptions import QUEUE_DEFAULT, Acking, Callback, Subscription
 from penstock.net.connection import FrameConnection, Owner
-from penstock.net.opening import RefusedError, open_connection
+from penstock.net.opening import RefusedError, Way, open_connection
 from penstock.wire.blocks import Block
 from penstock.wire.events import encode_event
 from penstock.wire.frames import Kind
@@ -74,11 +72,10 @@ class Client:
 
     def __init__(
         self,
-        addresses: list[Address],
+        ways: list[Way],
         *,
         name: str,
         token: str,
-        tls: ssl.SSLContext | None,
         when_slow: Literal["pause", "drop"],
         reconnect: bool,
         timeout: float,
@@ -87,9 +84,8 @@ class Client:
         self.name = name
         self.broker = ""
         """The name of the broker that it talks to."""
-        self._addresses = addresses
+        self._ways = ways
         self._token = token
-        self._tls = tls
         self._when_slow = when_slow
         self._reconnects = reconnect
         self._timeout = timeout
@@ -122,19 +118,19 @@ class Client:
     async def open(self) -> None:
         """Connect to the first broker that answers. Raises NetworkError or AccessError."""
         reasons = []
-        for address in self._addresses:
+        for way in self._ways:
             try:
-                await self._connect(address, is_first=True)
+                await self._connect(way, is_first=True)
             except (NetworkError, WireError) as error:
                 if isinstance(error, RefusedError) and error.code == "access":
-                    raise AccessError(f"{address}: {error}") from None
-                reasons.append(str(error) if str(address) in str(error) else f"{address}: {error}")
+                    raise AccessError(f"{way}: {error}") from None
+                reasons.append(str(error) if str(way) in str(error) else f"{way}: {error}")
             else:
                 self._watching = asyncio.get_running_loop().create_task(self._watch())
                 return
         raise NetworkError("; ".join(reasons))
 
-    async def _connect(self, address: Address, *, is_first: bool = False) -> None:
+    async def _connect(self, way: Way, *, is_first: bool = False) -> None:
         hello = Hello(
             VERSION,
             "client",
@@ -150,7 +146,7 @@ class Client:
             self._welcomed(connection, welcome, is_first=is_first)
             return self
 
-        await open_connection(address, self._tls, hello, on_welcome, self._timeout)
+        await open_connection(way, hello, on_welcome, self._timeout)
 
     def _welcomed(self, connection: FrameConnection, welcome: Welcome, *, is_first: bool) -> None:
         before, self.broker = self.broker, welcome.broker
@@ -243,18 +239,18 @@ class Client:
         wait = _WAIT_FIRST
         current = 0
         while not self._is_closed:
-            address = self._addresses[current % len(self._addresses)]
+            way = self._ways[current % len(self._ways)]
             try:
-                await self._connect(address)
+                await self._connect(way)
             except (NetworkError, WireError) as error:
                 if isinstance(error, RefusedError) and error.code == "access":
-                    self._fail(AccessError(f"{address}: {error}"))
+                    self._fail(AccessError(f"{way}: {error}"))
                     return
             else:
                 # The one that answered is the first to be tried next time.
-                self._addresses = self._addresses[current:] + self._addresses[:current]
+                self._ways = self._ways[current:] + self._ways[:current]
                 return
-            current = (current + 1) % len(self._addresses)
+            current = (current + 1) % len(self._ways)
             # Not all clients at the same moment after an outage.
             await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311
             if current == 0:

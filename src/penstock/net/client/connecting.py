@@ -10,6 +10,7 @@ from penstock.errors import NetworkError
 from penstock.net.addresses import parse_url
 from penstock.net.client.client import Client
 from penstock.net.client.notices import Notice
+from penstock.net.opening import TcpWay
 from penstock.net.tls import client_context
 
 
@@ -44,10 +45,9 @@ async def connect(
     if tls is None and any(address.tls for address in addresses):
         tls = client_context()
     client = Client(
-        addresses,
+        [TcpWay(address, tls) for address in addresses],
         name=name or f"{socket.gethostname()}-{os.getpid()}",
         token=token or "",
-        tls=tls,
         when_slow=when_slow,
         reconnect=reconnect,
         timeout=timeout,

@@ -1,0 +1,79 @@
+"""What the gateway acts by: clients of the broker that it belongs to, in the same process."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from penstock.errors import AccessError
+from penstock.net.client.client import Client
+from penstock.net.connection import FrameConnection
+from penstock.net.hub import Hub
+
+
+class Watched(Protocol):
+    """The broker, as far as it is looked at."""
+
+    def status(self) -> dict[str, Any]:
+        """What it says of itself."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes clients."""
+
+
+class _NearWay:
+    """A pair of sockets that are joined: no address, and nobody else can get in."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def __str__(self) -> str:
+        return "the broker"
+
+    async def dial(self, make: Callable[[], FrameConnection]) -> FrameConnection:
+        """Make a connection."""
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        await loop.connect_accepted_socket(self._hub.accept, theirs)
+        _transport, connection = await loop.create_connection(make, sock=ours)
+        return connection
+
+
+class BrokerConnector:
+    """Makes clients; asks the broker. See `penstock.net.gateway.ports.Connector`."""
+
+    def __init__(self, hub: Hub, watched: Watched, name: str, timeout: float) -> None:
+        self.broker = name
+        self._hub = hub
+        self._watched = watched
+        self._timeout = timeout
+
+    async def connect(self, token: str | None, name: str) -> Client:
+        """A client with a token. Raises AccessError where that is not good enough."""
+        client = Client(
+            [_NearWay(self._hub)],
+            name=name,
+            token=token or "",
+            when_slow="drop",
+            reconnect=False,
+            timeout=self._timeout,
+            on_notice=None,
+        )
+        await client.open()
+        return client
+
+    def status(self) -> dict[str, Any]:
+        """What the broker says of itself."""
+        return self._watched.status()
+
+    def is_ready(self) -> bool:
+        """Whether the broker takes clients."""
+        return self._watched.is_ready
+
+    def may_monitor(self, token: str | None) -> bool:
+        """Whether somebody may see what the broker says of itself."""
+        try:
+            return self._hub.admission.identify(token or "").grants.monitor
+        except AccessError:
+            return False
