@@ -18,6 +18,7 @@ from penstock.cli.live import add_live_commands
 from penstock.cli.live_brokers import add_broker_commands
 from penstock.cli.networks import add_network_commands
 from penstock.cli.signals import end_on_signals
+from penstock.cli.torture_arguments import add_torture_command
 from penstock.errors import NetworkError, PenstockError
 
 _LANGUAGES = ("sql", "padres", "json")
@@ -97,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     add_network_commands(commands)
     add_live_commands(commands)
     add_broker_commands(commands)
+    add_torture_command(commands)
     _add_bench(commands)
     summary = "match a year of New York flights against a hundred subscriptions"
     demo = _add(commands, "demo", summary, "  penstock demo\n  penstock demo --flights 10000\n")

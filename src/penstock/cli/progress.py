@@ -1,4 +1,4 @@
-"""A progress bar on standard error, where that is a terminal; nothing elsewhere."""
+"""A progress bar, or a line that tells how far things are, on standard error, where that is a terminal; nothing elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -32,3 +32,17 @@ def progress(
                 pending = 0
 
         yield advance
+
+
+@contextmanager
+def telling(what: str) -> Iterator[Callable[[str], None]]:
+    """Give a function to call with what is being done now."""
+    if not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(what)) as status:
+        # What is done may have brackets, which are not meant for the printer.
+        yield lambda text: status.update(Text(f"{what}: {text}"))

@@ -1,0 +1,59 @@
+"""Arguments and help of `penstock torture`."""
+
+import argparse
+
+from penstock.cli.arguments import Commands, add_command, command, positive
+
+_KINDS = """
+kinds of faults:
+  kill      a broker is killed (SIGKILL), and started again later
+  term      a broker is asked to end (SIGTERM) in a burst, and started again later
+  long      a link is cut for longer than sessions wait to be resumed
+  failover  a client loses its broker and has to go to another one
+  dead      a consumer reads nothing more, without closing its connection
+  short     a link, or a client's connection, is cut for a moment
+  stall     a link, or a client's connection, passes nothing on for a moment
+  lag       a link is slower than others
+  slow      a consumer takes its time
+"""
+
+
+def add_torture_command(commands: "Commands[argparse.ArgumentParser]") -> None:
+    """`penstock torture`."""
+    torture = add_command(
+        commands,
+        "torture",
+        "start brokers as processes, have things go wrong, and check every delivery against brute force",
+        "  penstock torture\n"
+        "  penstock torture --seed 7 --rounds 20 --brokers 10\n"
+        "  penstock torture --faults short,stall --seconds 5\n"
+        "  penstock torture --seed 7 --keep-logs logs\n"
+        f"{_KINDS}\n"
+        "Everything is on this machine's loopback interface, and ends with the command. Nothing may come\n"
+        "twice or to the wrong subscription. What is lost while something is broken is counted; anything\n"
+        "else that is lost is a violation. The exit status is 1 if there is one: it is told with the command\n"
+        "that draws the same plan again.\n",
+    )
+    torture.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the plan (1)")
+    torture.add_argument(
+        "--rounds", type=positive, default=9, metavar="N", help="rounds, each with other faults (9)"
+    )
+    torture.add_argument(
+        "--seconds",
+        type=positive,
+        default=12,
+        metavar="N",
+        help="events and faults last so long in each round, or as long as the faults take (12)",
+    )
+    torture.add_argument("--brokers", type=positive, default=7, metavar="N", help="brokers, 7 to 50 (7)")
+    torture.add_argument(
+        "--events", type=positive, default=2_000, metavar="N", help="events in each round (2000)"
+    )
+    torture.add_argument(
+        "--faults", metavar="KINDS", help="only these kinds, with commas between them, or none (default: all)"
+    )
+    torture.add_argument(
+        "--keep-logs", metavar="FOLDER", help="leave here what brokers print and what clients notice"
+    )
+    torture.add_argument("--json", action="store_true", help="print the results as JSON")
+    torture.set_defaults(run=command("cli.torture", "run"))

@@ -1,0 +1,13 @@
+"""Torture: brokers as real processes, real sockets between them, and faults on purpose.
+
+plan        what is to happen: the overlay, clients, events and faults of a seed
+oracle      who must get what, by brute force
+check       what came, held against the oracle; what may be lost, and when
+proxy       a TCP proxy that cuts, stalls, delays and throttles
+processes   broker processes: started, killed, ended
+overlay     brokers and the proxies between them and before them
+clients     publishers and subscribers, which write down what they see
+probing     when everybody is reached again
+run         rounds of all this
+report      what came of it
+"""

@@ -1,0 +1,121 @@
+"""Brokers as processes, a proxy on every link between them, and one before every broker of every client."""
+
+import asyncio
+from pathlib import Path
+
+from penstock.net.torture.plan import Fault, Network
+from penstock.net.torture.processes import BrokerProcess, broker_command, free_ports
+from penstock.net.torture.proxy import Proxy
+
+
+class Overlay:
+    """A network that can be made to suffer."""
+
+    def __init__(self, network: Network, folder: Path) -> None:
+        self._network = network
+        self._folder = folder
+        self.brokers: list[BrokerProcess] = []
+        self.links: list[Proxy] = []
+        """As the network's links are."""
+        self.doors: dict[tuple[int, int], Proxy] = {}
+        """By client and broker."""
+
+    async def start(self) -> None:
+        """Start proxies and brokers; everybody listens afterwards."""
+        network = self._network
+        ports = free_ports(network.brokers)
+        self.links = [Proxy(ports[listener]) for _dialer, listener in network.links]
+        self.doors = {
+            (number, home): Proxy(ports[home])
+            for number, client in enumerate(network.clients)
+            for home in client.homes
+        }
+        for proxy in (*self.links, *self.doors.values()):
+            await proxy.start()
+        for broker, port in enumerate(ports):
+            peers = [
+                proxy.url
+                for proxy, (dialer, _listener) in zip(self.links, network.links, strict=True)
+                if dialer == broker
+            ]
+            name = f"b{broker}"
+            self.brokers.append(BrokerProcess(name, broker_command(name, port, peers), self._folder))
+        # The first one compiles what has to be compiled, once.
+        await self.brokers[0].start()
+        await asyncio.gather(*(broker.start() for broker in self.brokers[1:]))
+
+    def end(self) -> None:
+        """End all brokers at once; this works without an event loop, too."""
+        for broker in self.brokers:
+            broker.kill()
+
+    async def close(self) -> None:
+        """End all brokers and close all proxies."""
+        self.end()
+        for proxy in (*self.links, *self.doors.values()):
+            await proxy.close()
+
+    def urls(self, client: int) -> list[str]:
+        """Where a client connects to."""
+        return [self.doors[client, home].url for home in self._network.clients[client].homes]
+
+    def crashed(self) -> list[str]:
+        """Brokers that ended though nobody asked them to, with what they said last."""
+        return [
+            f"crashed: {broker.name} ended by itself; it said:\n{broker.last_words()}"
+            for broker in self.brokers
+            if broker.has_crashed
+        ]
+
+    async def suffer(self, fault: Fault) -> list[str]:
+        """Have a fault happen, wait, and mend it; say what went wrong that should not have."""
+        if fault.on == "broker":
+            return await self._end_and_restart(self.brokers[fault.target], fault)
+        proxies = self._proxies(fault)
+        for proxy in proxies:
+            _harm(proxy, fault)
+        try:
+            await asyncio.sleep(fault.length)
+        finally:
+            for proxy in proxies:
+                proxy.heal()
+        return []
+
+    async def _end_and_restart(self, broker: BrokerProcess, fault: Fault) -> list[str]:
+        wrong = []
+        if fault.kind == "kill":
+            broker.kill()
+        else:
+            status = await broker.terminate()
+            if status != 0:
+                wrong.append(
+                    f"ending: {broker.name} ended with status {status} when asked to (SIGTERM), not with 0; "
+                    f"it said:\n{broker.last_words()}"
+                )
+        await asyncio.sleep(fault.length)
+        await broker.start()
+        return wrong
+
+    def _proxies(self, fault: Fault) -> list[Proxy]:
+        """Those that a fault is about. Whoever has to go elsewhere loses the broker that it talks to."""
+        if fault.on == "link":
+            return [self.links[fault.target]]
+        homes = self._network.clients[fault.target].homes
+        doors = [self.doors[fault.target, home] for home in homes]
+        if fault.kind != "failover":
+            return doors
+        return [door for door in doors if door.connections][:1] or doors[:1]
+
+
+def _harm(proxy: Proxy, fault: Fault) -> None:
+    if fault.kind in ("short", "long", "failover"):
+        # Some ends look like errors, some like good-byes; which one, the plan's figures say.
+        proxy.cut(reset=int(fault.length * 100) % 2 == 1)
+    elif fault.kind == "stall":
+        proxy.stall()
+    elif fault.kind == "dead":
+        proxy.stall("down")
+    elif fault.kind == "lag":
+        proxy.delay(fault.amount)
+    elif fault.kind == "slow":
+        proxy.throttle(fault.amount, "down")

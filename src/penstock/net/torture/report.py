@@ -1,0 +1,80 @@
+"""What came of torture, round by round."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from penstock.net.torture.check import Verdict
+from penstock.net.torture.plan import KINDS, Fault, Network
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What was asked for."""
+
+    seed: int = 1
+    rounds: int = 9
+    seconds: float = 12.0
+    brokers: int = 7
+    events: int = 2000
+    faults: tuple[str, ...] = KINDS
+
+    @property
+    def command(self) -> str:
+        """To do the same again."""
+        text = (
+            f"penstock torture --seed {self.seed} --rounds {self.rounds} --seconds {self.seconds:g} "
+            f"--brokers {self.brokers} --events {self.events}"
+        )
+        if set(self.faults) == set(KINDS):
+            return text
+        return f"{text} --faults {','.join(self.faults) or 'none'}"
+
+
+class Row(msgspec.Struct):
+    """A round."""
+
+    name: str
+    faults: list[str]
+    verdict: Verdict
+    recovery_s: float | None = None
+    """From when all was mended until probes came everywhere; None if they did not."""
+
+    failed: list[str] = []
+    """What did not come about at all."""
+
+    @property
+    def wrong(self) -> list[str]:
+        """What was violated."""
+        return self.failed + self.verdict.wrong
+
+
+class Report(msgspec.Struct):
+    """All rounds."""
+
+    options: Options
+    links: int = 0
+    rows: list[Row] = []
+    wrong: list[str] = []
+    """Violations that belong to no round: broken subscriptions, brokers that crashed."""
+    seconds: float = 0.0
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing was violated."""
+        return not self.wrong and not any(row.wrong for row in self.rows)
+
+
+def describe(network: Network, fault: Fault) -> str:
+    """A fault in a few words."""
+    if fault.on == "broker":
+        where = f"b{fault.target}"
+    elif fault.on == "client":
+        where = network.clients[fault.target].name
+    else:
+        where = "-".join(f"b{broker}" for broker in network.links[fault.target])
+    return f"{fault.kind} {where} {fault.length:.1f} s"
+
+
+def describe_all(network: Network, faults: Sequence[Fault]) -> list[str]:
+    """Faults in a few words each."""
+    return [describe(network, fault) for fault in faults]

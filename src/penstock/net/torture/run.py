@@ -1,0 +1,237 @@
+"""Rounds of torture.
+
+A round: all subscriptions change their filters, and probes show that everybody knows. Publishers then
+publish in bursts while faults happen. When all is mended, probes show when everybody is reached again; more
+events follow, which all have to arrive. When nothing is under way any more, everything is checked.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from penstock.net.torture.check import Happened, Verdict, Window, check, windows
+from penstock.net.torture.clients import Connect, Publisher, Records, Subscriber
+from penstock.net.torture.oracle import Interest, interests, wanted
+from penstock.net.torture.plan import Burst, Fault, Network, Round, draw_network, draw_round, final_round
+from penstock.net.torture.probing import Prober
+from penstock.net.torture.report import Options, Report, Row, describe_all
+
+PATIENCE: Final = 60.0
+"""Seconds until all must have recovered, or have been published."""
+
+_QUIET: Final = 5.0
+"""Seconds without a delivery after which what is missing is taken to be lost."""
+
+_AFTER: Final = 0.5
+"""Seconds to wait for what should not come, when all that should has."""
+
+_SLOW_PACE: Final = 0.01
+
+Say = Callable[[str], None]
+
+
+class Sufferer(Protocol):
+    """A network that clients connect to and that faults are done to."""
+
+    async def start(self) -> None:
+        """Have all brokers listen."""
+
+    async def close(self) -> None:
+        """End everything."""
+
+    def urls(self, client: int) -> list[str]:
+        """Where a client connects to."""
+
+    def crashed(self) -> list[str]:
+        """Brokers that ended by themselves."""
+
+    async def suffer(self, fault: Fault) -> list[str]:
+        """Have a fault happen and mend it; say what went wrong that should not have."""
+
+
+class _Judged(msgspec.Struct):
+    """A round that was checked, to be checked again if something comes of it later."""
+
+    row: Row
+    interests: list[Interest]
+    windows: list[Window]
+    deliveries: int
+
+
+class Torture:
+    """A network, its clients, and what they saw."""
+
+    def __init__(
+        self, options: Options, overlay: Sufferer, connect: Connect, network: Network | None = None
+    ) -> None:
+        self._options = options
+        self._network = network or draw_network(options.seed, options.brokers)
+        self._overlay = overlay
+        self._connect = connect
+        begin = time.monotonic()
+        self.records = Records(lambda: time.monotonic() - begin)
+        self.report = Report(options, links=len(self._network.links))
+        clients = self._network.clients
+        self._publishers = {n: Publisher(n, clients[n], self.records) for n in self._network.publishers}
+        self._subscribers = {n: Subscriber(n, clients[n], self.records) for n in self._network.subscribers}
+        subscriptions = [s for client in clients for s in client.subscriptions]
+        self._prober = Prober(list(self._publishers.values()), subscriptions, self.records)
+        self._judged: dict[int, _Judged] = {}
+        self._broken: list[str] = []
+
+    async def run(self, say: Say, patience: float = PATIENCE) -> Report:
+        """Start everything, go through the rounds until something is violated, end everything."""
+        try:
+            say("starting brokers")
+            await self._overlay.start()
+            rounds = self._options.rounds
+            await self._join(self._round(1))
+            for number in range(1, rounds + 2):
+                plan = self._round(number) if number <= rounds else final_round(self._network, number)
+                name = f"round {number} of {rounds}" if number <= rounds else "in the end"
+                row = await self._play(plan, name, say, patience)
+                self.report.rows.append(row)
+                self.report.wrong = self._broken + self.records.wrong + self._overlay.crashed()
+                if not self.report.is_right:
+                    break
+            self._look_back()
+        finally:
+            await self._end()
+        self.report.seconds = round(self.records.clock(), 1)
+        return self.report
+
+    def _round(self, number: int) -> Round:
+        options = self._options
+        return draw_round(
+            self._network, number, kinds=options.faults, seconds=options.seconds, events=options.events
+        )
+
+    async def _join(self, first: Round) -> None:
+        """Connect all clients."""
+        for number, publisher in self._publishers.items():
+            await publisher.start(self._connect, self._overlay.urls(number))
+        for number, subscriber in self._subscribers.items():
+            await subscriber.start(self._connect, self._overlay.urls(number), first.filters)
+
+    async def _end(self) -> None:
+        await self._prober.close()
+        clients: list[Publisher | Subscriber] = [*self._publishers.values(), *self._subscribers.values()]
+        try:
+            await asyncio.gather(*(client.close() for client in clients), return_exceptions=True)
+        finally:
+            await self._overlay.close()
+
+    async def _play(self, plan: Round, name: str, say: Say, patience: float) -> Row:
+        """A round, from one time of rest to the next."""
+        row = Row(name, describe_all(self._network, plan.faults), Verdict())
+        say(f"{name}: new filters")
+        changes = asyncio.gather(*(one.change(plan.filters) for one in self._subscribers.values()))
+        if not await _in_time(changes, patience):
+            row.failed.append(f"unsettled: filters could not be changed in {patience:g} s")
+            return row
+        if await self._prober.recovered(plan.probe, plan.number, patience) is None:
+            row.failed += self._unreached("unsettled: before any fault", plan, patience)
+            return row
+        say(f"{name}: {', '.join(row.faults) or 'no faults'}")
+        happened = await self._suffer(plan, patience)
+        mended = self.records.clock()
+        say(f"{name}: recovering")
+        recovery = await self._prober.recovered(plan.probe, plan.number, patience)
+        if recovery is None:
+            row.failed += self._unreached("unrecovered: after all faults were mended", plan, patience)
+            recovered = math.inf
+        else:
+            row.recovery_s = round(max(0.0, recovery.complete - mended), 3)
+            recovered = recovery.at
+            if not await _in_time(asyncio.gather(*(self._burst(b, plan, 0.0) for b in plan.tail)), patience):
+                row.failed.append(f"stuck: events after recovery were not acknowledged in {patience:g} s")
+        say(f"{name}: waiting for what is under way")
+        self._judged[plan.number] = await self._judge(plan, row, windows(happened, recovered), patience)
+        return row
+
+    async def _judge(self, plan: Round, row: Row, allowed: list[Window], patience: float) -> _Judged:
+        wishes = interests(self._network, plan.filters)
+        await self._rest(plan, wishes, patience)
+        row.verdict = self._verdict(plan.number, wishes, allowed)
+        return _Judged(row, wishes, allowed, len(self.records.delivered.get(plan.number, [])))
+
+    async def _suffer(self, plan: Round, patience: float) -> list[Happened]:
+        """Publish and have faults happen, side by side; come back when all is mended."""
+        begin = self.records.clock()
+        bursts = asyncio.gather(*(self._burst(burst, plan, begin) for burst in plan.bursts))
+        faults = [asyncio.ensure_future(self._fault(fault, begin)) for fault in plan.faults]
+        try:
+            happened = list(await asyncio.gather(*faults))
+            last = max((burst.at for burst in plan.bursts), default=0.0)
+            left = max(0.0, begin + last - self.records.clock())
+            if not await _in_time(bursts, left + patience):
+                self._broken.append(f"stuck: events were not acknowledged {patience:g} s after the faults")
+        finally:
+            bursts.cancel()
+            for task in faults:
+                task.cancel()
+            await asyncio.gather(bursts, *faults, return_exceptions=True)
+        return happened
+
+    async def _burst(self, burst: Burst, plan: Round, begin: float) -> None:
+        await asyncio.sleep(max(0.0, begin + burst.at - self.records.clock()))
+        await self._publishers[burst.publisher].publish(burst.events, plan.number)
+
+    async def _fault(self, fault: Fault, begin: float) -> Happened:
+        await asyncio.sleep(max(0.0, begin + fault.begin - self.records.clock()))
+        began = self.records.clock()
+        slow = self._subscribers.get(fault.target) if fault.kind == "slow" else None
+        if slow is not None:
+            slow.pace = _SLOW_PACE
+        try:
+            self._broken += await self._overlay.suffer(fault)
+        finally:
+            if slow is not None:
+                slow.pace = 0.0
+        return Happened(fault, began, self.records.clock())
+
+    async def _rest(self, plan: Round, wishes: list[Interest], patience: float) -> None:
+        """Wait until all that must come has come, or nothing comes any more."""
+        published = [one for one in self.records.published.get(plan.number, []) if not one.is_probe]
+        missing = {
+            (one.key, wish.subscription)
+            for wish in wishes
+            for one in wanted(wish, published)
+            if one.acked is not None
+        }
+        began = self.records.clock()
+        until = began + patience
+        while self.records.clock() < until:
+            reached = self.records.reached
+            missing = {(key, sub) for key, sub in missing if sub not in reached.get(key, {})}
+            quiet = self.records.clock() - max(began, self.records.last_delivery)
+            if quiet > (_QUIET if missing else _AFTER):
+                return
+            await asyncio.sleep(0.1)
+
+    def _verdict(self, number: int, wishes: list[Interest], allowed: list[Window]) -> Verdict:
+        published = self.records.published.get(number, [])
+        return check(wishes, published, self.records.delivered.get(number, []), allowed)
+
+    def _look_back(self) -> None:
+        """Check rounds again of which something came after they had been checked."""
+        for number, judged in self._judged.items():
+            if len(self.records.delivered.get(number, [])) > judged.deliveries:
+                judged.row.verdict = self._verdict(number, judged.interests, judged.windows)
+
+    def _unreached(self, when: str, plan: Round, patience: float) -> list[str]:
+        missing = "; ".join(self._prober.missing(plan.number)) or "probes come only now and then"
+        return [f"{when}, probes did not come everywhere within {patience:g} s: {missing}"]
+
+
+async def _in_time(work: Awaitable[object], seconds: float) -> bool:
+    """Whether something was done in so many seconds; if not, it is given up."""
+    try:
+        await asyncio.wait_for(work, seconds)
+    except TimeoutError:
+        return False
+    return True
