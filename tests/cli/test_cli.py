@@ -141,6 +141,7 @@ COMMANDS = [
     "sim",
     "broker",
     "network",
+    "torture",
     "bench",
     "bench filters",
     "bench routing",

@@ -15,5 +15,6 @@ live            arguments of the commands for the live network
 token           secrets and tokens
 broker          live brokers: broker, network
 logs            what brokers log, on standard error
+torture         live brokers, and things that go wrong
 demo            the flights and their hundred subscribers
 """

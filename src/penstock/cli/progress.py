@@ -1,4 +1,4 @@
-"""A progress bar, or a line that tells how far things are, on standard error, where that is a terminal; nothing elsewhere."""
+"""A progress bar, or a line on what is being done: on standard error, if that is a terminal; else nothing."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -127,7 +127,7 @@ def _told(report: Report, kept: str | None) -> Iterator[str]:
     """What there is to say besides figures."""
     unsure = sum(row.verdict.unsure for row in report.rows)
     if unsure:
-        yield f"{unsure:,} events were published in windows without their broker having said that it took them."
+        yield f"{unsure:,} events were published in windows without their broker having acknowledged them."
     if report.is_right:
         yield f"Nothing was violated, in {report.seconds:,.0f} s."
         return

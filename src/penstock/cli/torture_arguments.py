@@ -31,8 +31,8 @@ def add_torture_command(commands: "Commands[argparse.ArgumentParser]") -> None:
         f"{_KINDS}\n"
         "Everything is on this machine's loopback interface, and ends with the command. Nothing may come\n"
         "twice or to the wrong subscription. What is lost while something is broken is counted; anything\n"
-        "else that is lost is a violation. The exit status is 1 if there is one: it is told with the command\n"
-        "that draws the same plan again.\n",
+        "else that is lost is a violation. If there is one it is told, with the command that draws the same\n"
+        "plan again, and the exit status is 1.\n",
     )
     torture.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the plan (1)")
     torture.add_argument(

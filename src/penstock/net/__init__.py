@@ -24,4 +24,5 @@ status      what a broker says of itself
 connector   clients of the broker in its own process, for the gateway
 gateway     HTTP, server-sent events and WebSocket
 client      the client library
+torture     failures of real processes and links, and what became of the events
 """

@@ -12,6 +12,7 @@ import msgspec
 
 from penstock.errors import InputError
 from penstock.model.values import Value
+from penstock.net.config import Times
 from penstock.workloads import topologies
 
 HELD: Final = ("short", "stall", "lag", "slow")
@@ -22,11 +23,11 @@ BROKERS_MIN: Final = 7
 BROKERS_MAX: Final = 50
 """So many processes are bearable."""
 
-RESUME: Final = 5.0
-"""Seconds that brokers keep a session whose connection is gone (`times.resume`)."""
+RESUME: Final = Times().resume
+"""Seconds that brokers keep a session whose connection is gone."""
 
-PING: Final = 5.0
-"""Seconds after which brokers ask whether the other side is there (`times.ping`)."""
+PING: Final = Times().ping
+"""Seconds after which brokers ask whether the other side is there."""
 
 _LEAD: Final = 3.0
 """Seconds of a round before its first fault, so that some events must arrive whatever follows."""

@@ -55,7 +55,7 @@ def broker_command(name: str, port: int, peers: Sequence[str]) -> list[str]:
     command += ["--listen", f"penstock://{LOOPBACK}:{port}"]
     for peer in peers:
         command += ["--peer", peer]
-    return [*command, "--gateway", "none"]
+    return [*command, "--gateway", "none", "--log-level", "info"]
 
 
 class BrokerProcess:

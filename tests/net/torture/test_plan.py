@@ -1,0 +1,110 @@
+"""Plans of torture: the same for the same seed, and such that they can be carried out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import InputError
+from penstock.filters.parsing import as_predicate
+from penstock.net.torture.plan import (
+    BROKEN,
+    HELD,
+    KINDS,
+    RESUME,
+    Network,
+    Round,
+    draw_network,
+    draw_round,
+    final_round,
+)
+
+networks = st.builds(draw_network, st.integers(0, 10_000), st.integers(7, 12))
+kinds = st.lists(st.sampled_from(KINDS), unique=True).map(tuple)
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> tuple[Network, Round]:
+    network = draw(networks)
+    seconds, events = draw(st.floats(0.5, 30)), draw(st.integers(0, 60))
+    number = draw(st.integers(1, 20))
+    return network, draw_round(network, number, kinds=draw(kinds), seconds=seconds, events=events)
+
+
+@pytest.mark.property
+@given(networks)
+def test_overlays_are_connected_and_have_circles(network: Network) -> None:
+    reached, added = {0}, True
+    while added:
+        more = {b for link in network.links if reached & set(link) for b in link} - reached
+        added = bool(more)
+        reached |= more
+    assert reached == set(range(network.brokers))
+    assert len(network.links) >= network.brokers
+    assert network == draw_network(network.seed, network.brokers)
+
+
+@pytest.mark.property
+@given(networks)
+def test_some_clients_can_resume_only_and_some_can_go_elsewhere(network: Network) -> None:
+    for clients in (network.publishers, network.subscribers):
+        assert {len(network.clients[number].homes) > 1 for number in clients} == {True, False}
+
+
+@pytest.mark.property
+@given(rounds())
+def test_faults_are_at_different_places_and_last_as_their_kind_says(drawn: tuple[Network, Round]) -> None:
+    network, plan = drawn
+    places = [(fault.on, fault.target) for fault in plan.faults]
+    assert len(set(places)) == len(places)
+    counts = {"broker": network.brokers, "link": len(network.links), "client": len(network.clients)}
+    for fault in plan.faults:
+        assert 0 <= fault.target < counts[fault.on]
+        assert fault.breaks == (fault.kind in BROKEN) == (fault.kind not in HELD)
+        if fault.kind in ("short", "stall"):
+            assert fault.length <= RESUME / 2
+        if fault.kind == "long":
+            assert fault.length > RESUME
+        if fault.kind in ("short", "stall") and fault.on == "client":
+            assert len(network.clients[fault.target].homes) == 1
+        if fault.kind == "failover":
+            assert len(network.clients[fault.target].homes) > 1
+
+
+@pytest.mark.property
+@given(networks, st.integers(1, 20), st.integers(0, 200))
+def test_a_round_has_all_its_events_and_each_is_advertised(
+    network: Network, number: int, events: int
+) -> None:
+    plan = draw_round(network, number, kinds=KINDS, seconds=5, events=events)
+    assert sum(len(burst.events) for burst in plan.bursts) == events
+    for burst in (*plan.bursts, *plan.tail):
+        advertised = as_predicate(network.clients[burst.publisher].advertisement)
+        assert all(advertised.matches(event) for event in burst.events)
+    assert [burst.at for burst in plan.bursts] == sorted(burst.at for burst in plan.bursts)
+    assert plan == draw_round(network, number, kinds=KINDS, seconds=5, events=events)
+
+
+@pytest.mark.property
+@given(networks, st.integers(1, 20))
+def test_probes_come_to_everybody_and_to_nobody_with_older_filters(network: Network, number: int) -> None:
+    plan = draw_round(network, number, kinds=(), seconds=1, events=10)
+    later = draw_round(network, number + 1, kinds=(), seconds=1, events=10)
+    probe = {"probe": plan.probe}
+    assert all(as_predicate(text).matches(probe) for text in plan.filters)
+    assert not any(as_predicate(text).matches(probe) for text in later.filters)
+    last = final_round(network, number + 1)
+    assert last.filters == plan.filters
+    assert all(as_predicate(f).matches(event) for f in last.filters for b in last.tail for event in b.events)
+
+
+@pytest.mark.property
+@given(networks)
+def test_every_kind_of_fault_has_its_turn(network: Network) -> None:
+    plans = [draw_round(network, n, kinds=KINDS, seconds=9, events=1) for n in range(1, len(KINDS) + 1)]
+    assert {fault.kind for plan in plans for fault in plan.faults} == set(KINDS)
+
+
+@pytest.mark.parametrize("brokers", [0, 6, 51])
+def test_too_few_or_too_many_brokers_are_refused(brokers: int) -> None:
+    with pytest.raises(InputError, match="7 to 50 brokers"):
+        draw_network(1, brokers)
