@@ -148,7 +148,7 @@ class _Judge:
         one = self._known.get(delivery.key)
         if one is None:
             self._wrong.add("unknown", f"{_name(delivery.key)} came to {self._who}; nobody published it")
-        elif dict(one.event) != dict(delivery.event):
+        elif one.event != delivery.event:
             self._wrong.add("altered", f"{_name(one)}: {_text(one)} became {dict(delivery.event)!r:.200}")
         elif one.key not in self._wanted:
             self._wrong.add("unwanted", f"{_name(one)} came to {self._who}: {_text(one)}")

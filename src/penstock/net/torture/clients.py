@@ -87,7 +87,7 @@ class Records:
         self.published.setdefault(number, []).append(one)
         self._known[one.key] = one
 
-    def deliver(self, subscription: int, event: Mapping[str, Value], *, late: bool) -> None:
+    def deliver(self, subscription: int, event: Event, *, late: bool) -> None:
         """Write down that an event came."""
         publisher, sequence, number = (event.get(name) for name in ("publisher", "sequence", "round"))
         if not (isinstance(publisher, int) and isinstance(sequence, int) and isinstance(number, int)):
@@ -95,7 +95,7 @@ class Records:
             return
         at = self.last_delivery = self.clock()
         known = self._known.get((publisher, sequence))
-        if known is not None and dict(known.event) == dict(event):
+        if known is not None and known.event == event:
             event = known.event  # One is enough to keep.
         delivery = Delivered(subscription, publisher, sequence, event, at, late)
         self.delivered.setdefault(number, []).append(delivery)
@@ -135,7 +135,8 @@ class Publisher:
             raise PenstockError(f"{self._client.name} is not connected; start it first")
         made = []
         for event in events:
-            numbered = {**event, "publisher": self.number, "sequence": self._sequence, "round": number}
+            numbering = {"publisher": self.number, "sequence": self._sequence, "round": number}
+            numbered = Event({**event, **numbering})
             one = Published(self.number, self._sequence, numbered, self._records.clock(), is_probe=is_probe)
             self._sequence += 1
             self._records.publish(one, number)
@@ -191,7 +192,7 @@ class Subscriber:
         why = "without an error"
         try:
             async for arrival in stream:
-                self._records.deliver(subscription, arrival.event.attributes, late=arrival.late)
+                self._records.deliver(subscription, arrival.event, late=arrival.late)
                 if self.pace:
                     await asyncio.sleep(self.pace)
         except _FAILURES as error:

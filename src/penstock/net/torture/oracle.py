@@ -3,12 +3,12 @@
 Times are in seconds since the torture began.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
 from penstock.filters.parsing import as_predicate
-from penstock.model.values import Value
+from penstock.model.events import Event
 from penstock.net.torture.plan import Network
 
 
@@ -17,7 +17,7 @@ class Published(msgspec.Struct):
 
     publisher: int
     sequence: int
-    event: Mapping[str, Value]
+    event: Event
     at: float
     acked: float | None = None
     """When its broker had taken it; None if that was never said."""
@@ -36,7 +36,7 @@ class Delivered(msgspec.Struct, frozen=True):
     subscription: int
     publisher: int
     sequence: int
-    event: Mapping[str, Value]
+    event: Event
     at: float
     late: bool = False
 
