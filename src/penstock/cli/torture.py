@@ -6,12 +6,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+import penstock
 from penstock.cli.arguments import EXIT_FAILED
 from penstock.cli.files import why
 from penstock.cli.progress import telling
@@ -78,8 +78,7 @@ def _folder(kept: str | None) -> Iterator[Path]:
 def _torture(options: Options, folder: Path, say: Say) -> Report:
     network = draw_network(options.seed, options.brokers)
     overlay = Overlay(network, folder)
-    # The client is looked up at run time, so that help and plans do not need it.
-    connect: Connect = import_module("penstock.net.client").connect
+    connect = cast(Connect, penstock.connect)
 
     async def suffer() -> Report:
         torture = Torture(options, overlay, connect, network)
