@@ -212,7 +212,7 @@ MISTAKES = [
     ("[times]\ndrain = inf", "times.drain: expected `float` <= 86400"),
     ("[times]\ndrain = nan", "times.drain: expected `float`"),
     ("[times]\nping = 30", "times.ping: must be shorter than the lease, 30"),
-    ("[times]\nlease = 3\nping = 1", "times.resume: must be shorter than the lease, 3"),
+    ("[times]\nlease = 2\nping = 1", "times.resume: must be shorter than the lease, 2"),
     ("[tls]\ncert = 'gone.pem'", "tls.cert: gone.pem: there is no such file"),
     ("[tls]\ncert = '.'", "tls.cert: .: is no file"),
     ("[tls]\nkey = 'b1.key'", "tls.key: is the key of a certificate"),

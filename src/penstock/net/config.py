@@ -101,15 +101,15 @@ class Times(_Settings, frozen=True, kw_only=True):
     """What a neighbour has said stays so long unless it is heard of: longer than most outages of a line."""
     greet: Seconds = 5.0
     """Who connects says so soon who it is. Over the slowest lines that takes a second."""
-    resume: Seconds = 3.0
+    resume: Seconds = 2.0
     """A link that broke may be taken up again so long as if nothing had been: most are back at once, and
     ways around the others should not wait."""
-    grace: Seconds = 3.0
+    grace: Seconds = 2.0
     """After that, other ways are looked for, and what was for those behind the link is kept so long until
     they are found: more than the advertisements take to go through the network."""
-    settle: Seconds = 1.0
-    """Events that a failure returned to their publisher's broker are sent again after so long: by then a
-    broker or client that came back has said what it wants."""
+    settle: Seconds = 0.5
+    """Events wait so long after their advertisement, or after a failure that returned them to where they were
+    published, before they are sent: by then all who want them have said so."""
     linger: Seconds = 30.0
     """The same for a client, whose subscriptions stay: as long as a laptop changes its network."""
     patience: Seconds = 10.0

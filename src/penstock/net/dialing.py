@@ -16,7 +16,7 @@ from penstock.wire.greetings import Welcome
 _LOG: Final = logging.getLogger("penstock.net")
 
 _WAIT_FIRST: Final = 0.05
-_WAIT_MAX: Final = 2.0
+_WAIT_MAX: Final = 1.0
 """Seconds between two tries, the first and the longest."""
 
 

@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Literal, Protocol
 
 from penstock.broker.quotas import Meter
+from penstock.wire.blocks import Block
 from penstock.wire.sessions import Session
 
 
@@ -67,8 +68,10 @@ class Link:
     meter: Meter | None = None
     expires_at: float | None = None
     """When the client's token is no longer good."""
-    subscriptions: int = 0
-    advertisements: int = 0
+    born: dict[str, float] = field(default_factory=dict)
+    """When a client made an advertisement, by its key, while that is new."""
+    held: dict[str, list[tuple[int, Block]]] = field(default_factory=dict)
+    """Events that wait until the advertisement is known everywhere."""
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("events_in", "events_out", "bytes_in", "bytes_out"), 0)
     )

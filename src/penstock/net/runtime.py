@@ -54,6 +54,9 @@ from penstock.wire.requests import (
 )
 from penstock.wire.sessions import Custody, Session
 
+JOIN_SECONDS: Final = 1.5
+"""Seconds after which the neighbours of a broker that has just started have found it, or are not there."""
+
 _ATTEMPTS_MAX: Final = 5
 """Times that events are sent again before they are given up."""
 
@@ -92,8 +95,13 @@ class Runtime:
         self._again: list[_Again] = []
         self._tracing = Tracing(broker.name)
         self._now = 0.0
+        self._joined_until = 0.0
 
     # Links
+
+    def begin(self, now: float) -> None:
+        """The broker takes connections from now on; its neighbours will find it in a moment."""
+        self._joined_until = now + JOIN_SECONDS
 
     def find(self, hello: Hello) -> Link | None:
         """The link that a greeting wants to go on with."""
@@ -107,6 +115,7 @@ class Runtime:
     ) -> Link:
         """A neighbour is there, with a new session."""
         self._replace(name, now)
+        self._joined_until = max(self._joined_until, now + self._times.settle)
         link = Link(name, session_id, Session(self._limits.window_bytes), False, name, dialed, incarnation)
         return self._add(link, LinkUp(), now)
 
@@ -218,8 +227,37 @@ class Runtime:
                 link.session.dealt_with(number)
                 return
             self._tracing.begin(link.name, number, now)
-        self._pass_on(link, number, block, now, 0)
         self._slow_down(link, block, now)
+        if link.is_client and self._is_young(link, block.header.tree, now):
+            link.held.setdefault(block.header.tree, []).append((number, block))
+        else:
+            self._pass_on(link, number, block, now, 0)
+
+    def _is_young(self, link: Link, key: str, now: float) -> bool:
+        """Whether others may not have asked yet for the events of an advertisement.
+
+        Because it is new, or this broker is, or a neighbour has just come: all of them have to be told, and
+        to answer.
+        """
+        if now < self._joined_until:
+            return True
+        if key in link.born and now - link.born[key] >= self._times.settle:
+            del link.born[key]
+        return key in link.held or (key in link.born and self._has_neighbours)
+
+    @property
+    def _has_neighbours(self) -> bool:
+        return any(not link.is_client for link in self.links.values())
+
+    def _pass_on_held(self, link: Link, now: float) -> None:
+        """Send off what waited for an advertisement to be known."""
+        for key in list(link.held):
+            held = link.held.pop(key)
+            if self._is_young(link, key, now):
+                link.held[key] = held
+            else:
+                for number, block in held:
+                    self._pass_on(link, number, block, now, 0)
 
     def _slow_down(self, link: Link, block: Block, now: float) -> None:
         """Have a client that sends more than it may wait."""
@@ -308,6 +346,8 @@ class Runtime:
         if refused:
             self.counts["refused"] += 1
             return Denied(request.request, "access", refused[0].reason)
+        if isinstance(request, Offer):
+            link.born[str(request.key)] = now
         return Done(request.request)
 
     def _answer(self, link: Link, answer: Answer) -> None:
@@ -367,6 +407,7 @@ class Runtime:
         self._now = now
         for link in list(self.links.values()):
             if link.is_client:
+                self._pass_on_held(link, now)
                 self._watch_client(link, now)
             else:
                 self._watch_neighbour(link, now)

@@ -65,6 +65,7 @@ class Server:
         try:
             for url in self.config.listen:
                 await self._listen(parse_url(url))
+            self._runtime.begin(time.monotonic())
             self._dial()
         except BaseException:
             await self.close()

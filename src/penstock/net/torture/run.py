@@ -23,7 +23,7 @@ from penstock.net.torture.report import Options, Report, Row, describe_all
 PATIENCE: Final = 60.0
 """Seconds until all must have recovered, or have been published."""
 
-_QUIET: Final = 5.0
+_QUIET: Final = 15.0
 """Seconds without a delivery after which what is missing is taken to be lost."""
 
 _AFTER: Final = 0.5
