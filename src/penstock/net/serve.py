@@ -4,18 +4,16 @@ import asyncio
 import errno
 import logging
 import os
-import signal
 import ssl
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from importlib import import_module
-from types import TracebackType
 from typing import Any, Final, Protocol, TypeAlias
 
 from penstock.errors import NetworkError, PenstockError
 from penstock.net.checks import cautions
 from penstock.net.config import BrokerConfig
+from penstock.net.signals import heeded
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -78,7 +76,8 @@ async def serve(
     """
     if make_server is None:
         make_server = import_module("penstock.net.server").Server
-    with _Signals() as signals:
+    signals = _Signals()
+    with heeded(signals.come):
         made: list[_Broker] = []
         up: list[_Broker] = []
         try:
@@ -92,35 +91,14 @@ async def serve(
 
 
 class _Signals:
-    """SIGTERM and SIGINT as events of the loop: the first one, and the second."""
+    """The first signal, and the second."""
 
     def __init__(self) -> None:
         self.first = asyncio.Event()
         self.second = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._numbers = (signal.SIGTERM, signal.SIGINT)
-        self._before: list[Any] = []
 
-    def __enter__(self) -> "_Signals":
-        self._before = [signal.getsignal(number) for number in self._numbers]
-        for number in self._numbers:
-            try:
-                self._loop.add_signal_handler(number, self._come)
-            except NotImplementedError:
-                # Windows, where loops do not have them.
-                signal.signal(number, lambda *_: self._loop.call_soon_threadsafe(self._come))
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        for number, handler in zip(self._numbers, self._before, strict=True):
-            with suppress(NotImplementedError):
-                self._loop.remove_signal_handler(number)
-            if handler is not None:
-                signal.signal(number, handler)
-
-    def _come(self) -> None:
+    def come(self) -> None:
+        """There is one."""
         (self.second if self.first.is_set() else self.first).set()
 
 
