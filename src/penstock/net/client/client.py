@@ -472,13 +472,19 @@ class Client:
         await self._outlet.settle()
 
     async def trace(self, event: EventLike, *, advertisement: Advertisement | None = None) -> dict[str, Any]:
-        """Publish a marked event; return the way that it took, broker by broker."""
+        """Publish a marked event; return the way that it took, broker by broker.
+
+        Raises AccessError without the right to monitor.
+        """
         data = encode_event(as_event(event))
         key = await self._key_for(advertisement)
         mark = secrets.token_hex(8)
         self._traces[mark] = report = asyncio.get_running_loop().create_future()
         try:
             await asyncio.shield(self._outlet.put_traced(key, data, mark))
+            if not report.done():
+                # It comes before the acknowledgement, or not at all.
+                raise AccessError("the broker traced nothing: that needs the right to monitor")
             told: dict[str, Any] = msgspec.json.decode(await report)
             return told
         finally:
