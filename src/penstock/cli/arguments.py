@@ -8,6 +8,9 @@ EXIT_FAILED: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_INTERRUPTED: Final = 130
 
+_SECONDS_MAX: Final = 1e9
+"""Longer than anybody waits, and short enough for every clock."""
+
 Commands = argparse._SubParsersAction  # the only name argparse has for it
 
 
@@ -59,4 +62,23 @@ def share(text: str) -> float:
         number = -1.0
     if not 0 <= number <= 1:
         raise argparse.ArgumentTypeError(f"a share between 0 and 1 is needed, not {text!r}")
+    return number
+
+
+def seconds(text: str) -> float:
+    """A time above 0, in seconds."""
+    number = pause(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("a number of seconds above 0 is needed")
+    return number
+
+
+def pause(text: str) -> float:
+    """A time in seconds, or none."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < _SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"a number of seconds is needed, not {text!r}")
     return number

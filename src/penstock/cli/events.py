@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.cli.files import Advance, PlacedError, display, opened, placed
-from penstock.errors import EventError, PenstockError
+from penstock.errors import EventError, InputError, PenstockError
 from penstock.model.events import NO_ATTRIBUTE, Event, Unsupported, decode_object, flatten, read_families
 from penstock.model.values import Family
 
@@ -33,6 +33,20 @@ class EventOptions(msgspec.Struct, frozen=True):
     families: dict[str, Family] = {}
     nulls: tuple[str, ...] = ()
     unsupported: Unsupported = "refuse"
+
+
+def families_given(given: list[str]) -> dict[str, Family]:
+    """What --family says, for each attribute that it names."""
+    families: dict[str, Family] = {}
+    for pair in given:
+        name, equals, label = pair.rpartition("=")
+        if not equals or not name:
+            raise InputError(f"--family {pair!r}: write NAME=FAMILY, such as at=time")
+        try:
+            families[name] = Family.named(label)
+        except PenstockError as error:
+            raise InputError(f"--family {pair!r}: {error}") from None
+    return families
 
 
 def json_event(line: bytes, options: EventOptions) -> Event | None:

@@ -3,11 +3,13 @@
 import argparse
 
 from penstock.cli.arguments import Commands, add_command, command, positive
+from penstock.cli.live_clients import add_client_commands
 
 
 def add_live_commands(commands: "Commands[argparse.ArgumentParser]") -> None:
-    """`penstock token`."""
+    """`penstock token`, and what a client does."""
     _add_token(commands)
+    add_client_commands(commands)
 
 
 def _add_token(commands: "Commands[argparse.ArgumentParser]") -> None:

@@ -34,6 +34,8 @@ examples:
   penstock check --seeds 100
   penstock sim plain
   penstock broker --name b1
+  penstock sub "dep_delay > 60"
+  penstock pub '{"origin": "JFK", "dep_delay": 75}'
 """
 
 

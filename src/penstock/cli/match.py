@@ -10,13 +10,13 @@ import numpy as np
 
 from penstock.cli.chunks import Chunk, ChunkError, Pace, Wanted, read_chunks
 from penstock.cli.compile import is_compiled, language_of, load, subscriptions_format_of
-from penstock.cli.events import EventOptions
+from penstock.cli.events import EventOptions, families_given
 from penstock.cli.files import can_be_replaced, format_of, is_same_file, size_of, whole_output
 from penstock.cli.kernels import note_if_cold
 from penstock.cli.lines import Lines
 from penstock.cli.pool import cores, in_order
 from penstock.cli.progress import progress
-from penstock.errors import InputError, PenstockError
+from penstock.errors import InputError
 from penstock.filters.predicate import Predicate
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.matcher import Matcher
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     compiled = is_compiled(options.subscriptions, options.subscriptions_format)
     subscriptions_format = None if compiled else subscriptions_format_of(options)
     events_format = format_of(options.events, options.events_format, "--events-format")
-    families = _families(options.family)
+    families = families_given(options.family)
     reading = EventOptions(families=families, nulls=tuple(options.null), unsupported=options.unsupported)
     mismatches = Mismatches(families)
     if subscriptions_format is None:
@@ -203,16 +203,3 @@ def _seen_in(events: Sequence[Event | None]) -> set[tuple[str, Family]]:
 
 def _labels(families: set[Family]) -> str:
     return " or a ".join(family.label for family in sorted(families))
-
-
-def _families(given: list[str]) -> dict[str, Family]:
-    families: dict[str, Family] = {}
-    for pair in given:
-        name, equals, label = pair.rpartition("=")
-        if not equals or not name:
-            raise InputError(f"--family {pair!r}: write NAME=FAMILY, such as at=time")
-        try:
-            families[name] = Family.named(label)
-        except PenstockError as error:
-            raise InputError(f"--family {pair!r}: {error}") from None
-    return families

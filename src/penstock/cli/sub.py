@@ -1,0 +1,87 @@
+"""`penstock sub`: events as they come, a JSON line each."""
+
+import argparse
+import asyncio
+from typing import Final
+
+import msgspec
+
+from penstock.cli.arguments import EXIT_FAILED
+from penstock.cli.connecting import connected, filter_of, in_a_loop, note
+from penstock.cli.streams import Output
+from penstock.errors import InputError
+from penstock.filters.predicate import Predicate
+from penstock.model.values import Time
+from penstock.net.client.subscriptions import Received, Subscription
+
+_WRITE_MAX: Final = 2**16
+"""Bytes that are written at once, where so many events have come already."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print events until there are enough, until it has been long enough, or until a signal."""
+    try:
+        return in_a_loop(_subscribe(options))
+    except KeyboardInterrupt:
+        # There is no other end for who wants all of them.
+        return 0
+
+
+async def _subscribe(options: argparse.Namespace) -> int:
+    predicate = _any_of(options.filters)
+    output = Output()
+    async with connected(options) as client:
+        try:
+            async with asyncio.timeout(options.timeout):
+                async with await client.subscribe(predicate) as subscription:
+                    if not options.quiet:
+                        note(f"subscribed at {client.broker}: {subscription.filter}")
+                    await _print(subscription, output, options)
+        except TimeoutError:
+            return 0 if options.count is None else EXIT_FAILED
+    return 0
+
+
+def _any_of(texts: list[str]) -> Predicate:
+    """One predicate for several filters, so that an event comes once, however many of them it matches."""
+    predicates = [
+        filter_of("FILTER" if len(texts) == 1 else f"filter {at}", text) for at, text in enumerate(texts, 1)
+    ]
+    predicate = Predicate(f for predicate in predicates for f in predicate.filters)
+    if not predicate.satisfiable:
+        raise InputError("no event can match this: penstock parse shows what the filter says")
+    return predicate
+
+
+async def _print(subscription: Subscription, output: Output, options: argparse.Namespace) -> None:
+    left = options.count
+    lines = bytearray()
+    async for received in subscription:
+        lines += _line(received, with_meta=options.meta)
+        left = None if left is None else left - 1
+        # What has come together is written together, and nothing is kept back when there is no more.
+        if left == 0 or not subscription.pending or len(lines) >= _WRITE_MAX:
+            await output.write(bytes(lines))
+            lines.clear()
+        if left == 0:
+            return
+
+
+def _line(received: Received, *, with_meta: bool) -> bytes:
+    # Times are the only values that JSON does not have.
+    attributes = {
+        name: str(value) if isinstance(value, Time) else value
+        for name, value in received.event.attributes.items()
+    }
+    if not with_meta:
+        return _encode(attributes) + b"\n"
+    meta = {
+        "event": attributes,
+        "origin": received.origin,
+        "number": received.number,
+        "hops": received.hops,
+        "late": received.late,
+    }
+    return _encode(meta) + b"\n"

@@ -1,0 +1,236 @@
+"""`penstock top`: brokers as they are, in tables that are drawn again and again."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock.cli.arguments import EXIT_FAILED
+from penstock.cli.connecting import in_a_loop, shown
+from penstock.cli.streams import Output
+from penstock.cli.watching import Look, Status, Watches
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+_CLIENTS_SHOWN: Final = 20
+"""Clients of all brokers that are listed: those that have most to do."""
+
+_NOTHING: Final = "–"
+
+Counted = Mapping[str, Any]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look at brokers once, or until a signal."""
+    try:
+        return in_a_loop(_watch(options))
+    except KeyboardInterrupt:
+        if options.once:
+            raise
+        # There is no other end.
+        return 0
+
+
+async def _watch(options: argparse.Namespace) -> int:
+    watches = Watches(options)
+    try:
+        if options.json:
+            return await _print_lines(watches, options)
+        return await _print_tables(watches, options)
+    finally:
+        await watches.close()
+
+
+async def _print_lines(watches: Watches, options: argparse.Namespace) -> int:
+    output = Output()
+    while True:
+        looks = await watches.look()
+        await output.write(b"".join(msgspec.json.encode(look) + b"\n" for look in looks))
+        if options.once:
+            return _status_of(looks)
+        await asyncio.sleep(options.interval)
+
+
+async def _print_tables(watches: Watches, options: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    if options.once:
+        looks = await watches.look()
+        console.print(tables([(look, None) for look in looks], total=True))
+        return _status_of(looks)
+    live = Live(console=console, screen=True, auto_refresh=False) if console.is_terminal else None
+    with live or nullcontext():
+        while True:
+            await watches.look()
+            seen = tables([(watch.now, watch.before) for watch in watches.all], total=False)
+            if live is not None:
+                live.update(seen, refresh=True)
+            else:
+                console.print(seen)
+                sys.stdout.flush()
+            await asyncio.sleep(options.interval)
+
+
+def _status_of(looks: list[Look]) -> int:
+    return 0 if all(look.status is not None for look in looks) else EXIT_FAILED
+
+
+def tables(looks: list[tuple[Look, Look | None]], *, total: bool) -> "Group":
+    """Brokers, links and clients. Each look is with the one before it; `total`: counts instead of rates."""
+    from rich.console import Group
+    from rich.text import Text
+
+    unit = "" if total else "/s"
+    flow = [f"in{unit}", f"out{unit}"]
+    sizes = ["queued", "subs", "filters", "trees", "links", "clients"]
+    brokers = _table("brokers", ["broker", "state"], ["up", *flow, f"delivered{unit}", *sizes])
+    links = _table("links", ["broker", "peer", "state"], [*flow, "queued", "unacked"])
+    clients = _table("clients", ["broker", "client", "subject", "state"], ["subs", "ads", *flow, "queued"])
+    busy: list[tuple[int, list[str]]] = []
+    reasons: list[str] = []
+    for look, before in looks:
+        if look.status is None:
+            _add(brokers, [look.url, "down"])
+            reasons.append(f"{look.url} is down: {look.error}")
+            continue
+        was = before.status if before is not None else None
+        flowing = Flow(look.status, was, total=total)
+        _add(brokers, _broker(look.status, was, flowing))
+        for row in _links(look.status, was, flowing):
+            _add(links, row)
+        reasons += _unlinked(look.status)
+        busy += _clients(look.status, was, flowing)
+    busy.sort(key=lambda client: client[0], reverse=True)
+    for _size, row in busy[:_CLIENTS_SHOWN]:
+        _add(clients, row)
+    if len(busy) > _CLIENTS_SHOWN:
+        clients.caption = f"and {len(busy) - _CLIENTS_SHOWN:,} more"
+    parts = [table for table in (brokers, links, clients) if table.row_count]
+    return Group(*parts, *(Text(shown(reason)) for reason in reasons))
+
+
+class Flow:
+    """Tells counts of events, or how fast they have grown since the broker was asked before."""
+
+    def __init__(self, status: Status, was: Status | None, *, total: bool) -> None:
+        self._total = total
+        # By the broker's own clock; below 0 if it has begun anew.
+        self._took = 0.0 if was is None else status["uptime_s"] - was["uptime_s"]
+
+    def __call__(self, name: str, now: Counted, before: Counted | None) -> str:
+        """The count of this name."""
+        count: int = now[name]
+        if self._total:
+            return f"{count:,}"
+        if before is None or self._took <= 0 or count < before[name]:
+            return _NOTHING
+        return f"{(count - before[name]) / self._took:,.0f}"
+
+
+def _broker(status: Status, was: Status | None, flow: Flow) -> list[str]:
+    counts, before = status["counts"], None if was is None else was["counts"]
+    queued = sum(link["queue_bytes"] for link in (*status["links"], *status["clients"]))
+    table = status["table"]
+    return [
+        status["name"],
+        "draining" if status["draining"] else "up",
+        _duration(status["uptime_s"]),
+        *(flow(name, counts, before) for name in ("events_in", "events_out", "delivered")),
+        _size(queued),
+        *(f"{table[name]:,}" for name in ("subscriptions", "filters", "trees")),
+        *(f"{len(status[name]):,}" for name in ("links", "clients")),
+    ]
+
+
+def _links(status: Status, was: Status | None, flow: Flow) -> Iterator[list[str]]:
+    """The links that there are, and the peers to which there is none."""
+    before = {} if was is None else {link["peer"]: link for link in was["links"]}
+    for link in status["links"]:
+        flows = (flow(name, link, before.get(link["peer"])) for name in ("events_in", "events_out"))
+        yield [
+            status["name"],
+            link["peer"],
+            link["state"],
+            *flows,
+            _size(link["queue_bytes"]),
+            f"{link['unacked_frames']:,}",
+        ]
+    for peer in _missing(status):
+        yield [status["name"], peer["name"] or peer["url"], "down"]
+
+
+def _unlinked(status: Status) -> Iterator[str]:
+    """Why there is no link to a peer."""
+    for peer in _missing(status):
+        why = peer["error"].removeprefix(f"{peer['url']}: ")
+        yield f"{status['name']} has no link to {peer['url']}: {why}"
+
+
+def _missing(status: Status) -> list[Counted]:
+    """The peers that a broker was told of, and has no link to."""
+    linked = {link["peer"] for link in status["links"]}
+    return [peer for peer in status.get("peers", ()) if peer["name"] not in linked]
+
+
+def _clients(status: Status, was: Status | None, flow: Flow) -> Iterator[tuple[int, list[str]]]:
+    """The clients, with how much each has to do."""
+    before = {} if was is None else {client["name"]: client for client in was["clients"]}
+    for client in status["clients"]:
+        flows = (flow(name, client, before.get(client["name"])) for name in ("events_in", "events_out"))
+        yield (
+            client["events_in"] + client["events_out"] + client["queue_bytes"],
+            [
+                status["name"],
+                client["name"],
+                client["subject"],
+                "slow" if client["slow"] else client["state"],
+                *(f"{client[name]:,}" for name in ("subscriptions", "advertisements")),
+                *flows,
+                _size(client["queue_bytes"]),
+            ],
+        )
+
+
+def _table(title: str, words: list[str], numbers: list[str]) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    for heading in words:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _add(table: "Table", row: list[str]) -> None:
+    """Add a row of texts that others have written: they are no markup, and no commands to a terminal."""
+    from rich.text import Text
+
+    table.add_row(*(Text(shown(cell)) for cell in row))
+
+
+def _size(count: int) -> str:
+    from rich.filesize import decimal
+
+    return decimal(count)
+
+
+def _duration(seconds: float) -> str:
+    """A time in its two largest units."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d{hours:02}h"
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
