@@ -58,19 +58,19 @@ async def _hold(options: argparse.Namespace) -> int:
     predicate = filter_of("FILTER", options.filter)
     counts = Counts()
     reading = Reading(options, predicate, counts)
-    async with connected(options, counts.on_notice) as client:
-        advertisement = await advertised(client, options.filter, predicate, options.settle)
-        if not options.quiet:
-            note(f"advertised at {client.broker}: {advertisement.filter}")
-        output = Output()
+    with Output() as output:
 
-        async def tell(_size: int) -> None:
+        async def tell() -> None:
             await output.write(b"%d\n" % counts.done)
 
-        with _summary(counts, options, "published and acknowledged"):
-            await _publish_input(reading, Publisher(client, advertisement, counts, options, tell))
-            if options.hold:
-                await asyncio.Event().wait()
+        async with connected(options, counts.on_notice) as client:
+            advertisement = await advertised(client, options.filter, predicate, options.settle)
+            if not options.quiet:
+                note(f"advertised at {client.broker}: {advertisement.filter}")
+            with _summary(counts, options, "published and acknowledged"):
+                await _publish_input(reading, Publisher(client, advertisement, counts, options, tell))
+                if options.hold:
+                    await asyncio.Event().wait()
     return 0
 
 
@@ -186,7 +186,7 @@ class Publisher:
         advertisement: Advertisement,
         counts: Counts,
         options: argparse.Namespace,
-        after: Callable[[int], Awaitable[None]] | None = None,
+        after: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._client = client
         self._advertisement = advertisement
@@ -217,7 +217,7 @@ class Publisher:
         else:
             self._counts.published += len(events)
         if self._after is not None:
-            await self._after(len(events))
+            await self._after()
 
     async def _put(self, event: Event) -> None:
         try:

@@ -13,6 +13,8 @@ import queue
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from types import TracebackType
 from typing import Final, NamedTuple
 
 from penstock.cli.files import LINE_LENGTH_MAX, why
@@ -40,12 +42,15 @@ class InputLines:
         self._chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
         self._room = threading.Semaphore(_AHEAD)
         self._read = _reader()
-        self._splitter = _Splitter()
+        self._splitter = Splitter()
+        self._is_over = False
         threading.Thread(target=self._run, name="penstock-input", daemon=True).start()
 
     def _run(self) -> None:
         while True:
             self._room.acquire()
+            if self._is_over:
+                return
             chunk: bytes | OSError
             try:
                 chunk = self._read(CHUNK)
@@ -61,17 +66,21 @@ class InputLines:
 
     async def __aiter__(self) -> AsyncIterator[tuple[list[Line], int]]:
         """The lines that have come since the last ones, and the bytes that they are."""
-        while True:
-            chunk = await self._chunks.get()
+        try:
+            while True:
+                chunk = await self._chunks.get()
+                self._room.release()
+                if isinstance(chunk, OSError):
+                    raise InputError(f"standard input: {why(chunk)}")
+                yield self._splitter.feed(chunk) if chunk else self._splitter.end(), len(chunk)
+                if not chunk:
+                    return
+        finally:
+            self._is_over = True
             self._room.release()
-            if isinstance(chunk, OSError):
-                raise InputError(f"standard input: {why(chunk)}")
-            yield self._splitter.feed(chunk) if chunk else self._splitter.end(), len(chunk)
-            if not chunk:
-                return
 
 
-class _Splitter:
+class Splitter:
     """Makes lines of chunks. Of a line that is too long only its number is kept."""
 
     def __init__(self) -> None:
@@ -122,13 +131,21 @@ class _Splitter:
 
 
 class Output:
-    """Standard output."""
+    """Standard output, for as long as its context lasts."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._write = _writer()
-        self._given: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
+        self._given: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = queue.SimpleQueue()
+
+    def __enter__(self) -> "Output":
         threading.Thread(target=self._run, name="penstock-output", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._given.put(None)
 
     async def write(self, data: bytes) -> None:
         """Write; return when it is written. Raises OSError, such as BrokenPipeError when the reader left."""
@@ -137,17 +154,16 @@ class Output:
         await written
 
     def _run(self) -> None:
-        while True:
-            data, written = self._given.get()
+        while (given := self._given.get()) is not None:
+            data, written = given
             error: OSError | None = None
             try:
                 self._write(data)
             except OSError as failure:
                 error = failure
-            try:
+            # Nobody waits for it where the loop has ended meanwhile.
+            with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(_settle, written, error)
-            except RuntimeError:
-                return
 
 
 def _settle(future: "asyncio.Future[None]", error: OSError | None) -> None:

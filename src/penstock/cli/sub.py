@@ -31,16 +31,17 @@ def run(options: argparse.Namespace) -> int:
 
 async def _subscribe(options: argparse.Namespace) -> int:
     predicate = _any_of(options.filters)
-    output = Output()
-    async with connected(options) as client:
-        try:
-            async with asyncio.timeout(options.timeout):
-                async with await client.subscribe(predicate) as subscription:
+    with Output() as output:
+        async with connected(options) as client:
+            try:
+                async with asyncio.timeout(options.timeout):
+                    # It ends with the client: before that, one would wait for a broker that may be away.
+                    subscription = await client.subscribe(predicate)
                     if not options.quiet:
                         note(f"subscribed at {client.broker}: {subscription.filter}")
                     await _print(subscription, output, options)
-        except TimeoutError:
-            return 0 if options.count is None else EXIT_FAILED
+            except TimeoutError:
+                return 0 if options.count is None else EXIT_FAILED
     return 0
 
 

@@ -48,13 +48,13 @@ async def _watch(options: argparse.Namespace) -> int:
 
 
 async def _print_lines(watches: Watches, options: argparse.Namespace) -> int:
-    output = Output()
-    while True:
-        looks = await watches.look()
-        await output.write(b"".join(msgspec.json.encode(look) + b"\n" for look in looks))
-        if options.once:
-            return _status_of(looks)
-        await asyncio.sleep(options.interval)
+    with Output() as output:
+        while True:
+            looks = await watches.look()
+            await output.write(b"".join(msgspec.json.encode(look) + b"\n" for look in looks))
+            if options.once:
+                return _status_of(looks)
+            await asyncio.sleep(options.interval)
 
 
 async def _print_tables(watches: Watches, options: argparse.Namespace) -> int:
