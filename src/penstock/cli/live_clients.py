@@ -33,7 +33,8 @@ def _add_pub(commands: "Commands[argparse.ArgumentParser]") -> None:
         "\nWithout events as arguments they are read from standard input, a JSON object on each line, and\n"
         "published as they come, in order. An acknowledgement means that every broker on the way and every\n"
         "client that the event is for has it; the next lines are published after those before them are\n"
-        "acknowledged, unless --no-ack is given.\n" + _CONNECTING,
+        "acknowledged, unless --no-ack is given. A lost connection is made again, and what was not\n"
+        "acknowledged is published again.\n" + _CONNECTING,
     )
     pub.add_argument("events", nargs="*", metavar="EVENT", help="a JSON object (default: standard input)")
     pub.add_argument(

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from penstock.cli.connecting import advertised, connected, filter_of, in_a_loop, shown
+from penstock.cli.connecting import advertised, connected, filter_of, in_a_loop, note, shown
 from penstock.cli.events import EventOptions, families_given, json_event
 from penstock.cli.files import placed
 from penstock.errors import InputError
 from penstock.model.events import Event
+from penstock.net.client.notices import Notice
 
 Report = Mapping[str, Any]
 
@@ -26,7 +27,7 @@ async def _trace(options: argparse.Namespace) -> int:
     event = _event(options)
     if not predicate.matches(event):
         raise InputError(f"the event is not as advertised: {options.advertise}")
-    async with connected(options) as client:
+    async with connected(options, _on_notice) as client:
         advertisement = await advertised(client, options.advertise, predicate, options.settle)
         report = await client.trace(event, advertisement=advertisement)
     if options.json:
@@ -35,6 +36,12 @@ async def _trace(options: argparse.Namespace) -> int:
         # UTF-8 whatever the terminal's locale, as what other commands print.
         sys.stdout.buffer.write("".join(f"{line}\n" for line in tree(report)).encode())
     return 0
+
+
+def _on_notice(notice: Notice) -> None:
+    # That the event was not accepted is an error anyway.
+    if notice.kind != "rejected":
+        note(notice.text)
 
 
 def _event(options: argparse.Namespace) -> Event:
