@@ -105,24 +105,29 @@ async def open_connection(
             connection.write([write_hello(hello)])
             await greeter.answer
     except TimeoutError:
-        _abandon(greeter, connection)
+        await _abandon(greeter, connection, at_once=True)
         raise NetworkError(f"{way}: no answer within {timeout:g} s") from None
     except (NetworkError, WireError):
-        _abandon(greeter, connection)
+        await _abandon(greeter, connection)
         raise
     except ssl.SSLError as error:
-        _abandon(greeter, connection)
+        await _abandon(greeter, connection)
         raise NetworkError(f"{way}: TLS: {error.reason or error}") from None
     except OSError as error:
-        _abandon(greeter, connection)
+        await _abandon(greeter, connection)
         raise NetworkError(f"{way}: {(error.strerror or str(error)).lower()}") from None
     except asyncio.CancelledError:
-        _abandon(greeter, connection)
+        await _abandon(greeter, connection, at_once=True)
         raise
     return connection
 
 
-def _abandon(greeter: _Greeter, connection: FrameConnection | None) -> None:
+async def _abandon(greeter: _Greeter, connection: FrameConnection | None, *, at_once: bool = False) -> None:
+    """End what has not become a connection; whoever tried may end its loop next, so it is closed by then."""
     greeter.answer.cancel()
     if connection is not None:
-        connection.close()
+        if at_once:
+            connection.abort()
+        else:
+            connection.close()
+        await connection.closed.wait()
