@@ -66,13 +66,19 @@ class FrameConnection(asyncio.Protocol):
         self.heard_at = self._clock()
         try:
             frames = self.reader.feed(data)
-            if any(kind is Kind.PING for kind, _payload in frames):
-                self.write([_PONG])
-            told = [frame for frame in frames if frame[0] not in (Kind.PING, Kind.PONG)]
-            if told:
-                self.owner.on_frames(self, told)
+            while frames and not self._is_closing:
+                self._take(frames)
+                # Those before may have changed how long the next may be.
+                frames = self.reader.feed()
         except WireError as error:
             self.close("protocol", str(error))
+
+    def _take(self, frames: list[tuple[Kind, memoryview]]) -> None:
+        if any(kind is Kind.PING for kind, _payload in frames):
+            self.write([_PONG])
+        told = [frame for frame in frames if frame[0] not in (Kind.PING, Kind.PONG)]
+        if told:
+            self.owner.on_frames(self, told)
 
     def connection_lost(self, _error: Exception | None) -> None:
         """The socket is closed."""

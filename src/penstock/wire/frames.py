@@ -52,35 +52,44 @@ class FrameReader:
         self._have = 0
         self._need = _PREFIX
 
-    def feed(self, data: bytes) -> "list[tuple[Kind, memoryview]]":
-        """Take bytes; return the frames that are whole now, as views of them. Raises WireError."""
+    def feed(self, data: bytes = b"") -> "list[tuple[Kind, memoryview]]":
+        """Take bytes; return the frames that are whole now, as views of them. Raises WireError.
+
+        What cannot be accepted is an error only when nothing before it is left to be returned. So what a
+        frame does counts for the next one, such as a welcome after which frames may be longer; whoever
+        was given frames and has dealt with them asks again, without more data, until there are none.
+        """
         self._have += len(data)
         if self._parts:
-            self._parts.append(data)
+            if data:
+                self._parts.append(data)
             if self._have < self._need:
                 return []
             data = b"".join(self._parts)
-        frames = []
+        frames: list[tuple[Kind, memoryview]] = []
         view, at, end = memoryview(data), 0, len(data)
         need = _PREFIX
         while end - at >= _PREFIX:
             length = int.from_bytes(view[at : at + _PREFIX], "big")
-            self._check(length)
-            need = _PREFIX + length
-            if end - at < need:
-                break
-            kind = _KINDS.get(view[at + _PREFIX])
+            is_whole = end - at >= _PREFIX + length
+            kind = _KINDS.get(view[at + _PREFIX]) if is_whole and length else None
+            if not 0 < length <= self.limit or (is_whole and kind is None):
+                if frames:
+                    break
+                raise self._error(view, at, length)
             if kind is None:
-                raise WireError(f"there are no frames of kind {view[at + _PREFIX]}")
-            frames.append((kind, view[at + _PREFIX_AND_KIND : at + need]))
-            at += need
-            need = _PREFIX
+                need = _PREFIX + length
+                break
+            frames.append((kind, view[at + _PREFIX_AND_KIND : at + _PREFIX + length]))
+            at += _PREFIX + length
         rest = data[at:]
         self._parts, self._have, self._need = [rest] if rest else [], len(rest), need
         return frames
 
-    def _check(self, length: int) -> None:
+    def _error(self, view: memoryview, at: int, length: int) -> WireError:
+        """What is wrong with the frame there."""
         if length < 1:
-            raise WireError("a frame has no kind")
+            return WireError("a frame has no kind")
         if length > self.limit:
-            raise WireError(f"a frame of {length:,} bytes: at most {self.limit:,} are accepted here")
+            return WireError(f"a frame of {length:,} bytes: at most {self.limit:,} are accepted here")
+        return WireError(f"there are no frames of kind {view[at + _PREFIX]}")
