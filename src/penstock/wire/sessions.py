@@ -200,6 +200,8 @@ class Session:
         left = [(out.block, out.custody) for out in (*self._unacked, *self._pending) if out.block is not None]
         self._unacked.clear()
         self._pending.clear()
+        self._acked_to = self._sent
+        self._unacked_bytes = self.queued_bytes = 0
         return left
 
     # Receiving
