@@ -14,6 +14,9 @@ VERSION: Final = 1
 
 TOKEN_LENGTH_MAX: Final = 8 * 1024
 
+_ROOM_MAX: Final = 2**32
+"""Bytes of a window or a frame: no length that comes before a frame can say more."""
+
 T = TypeVar("T")
 
 Role = Literal["client", "broker"]
@@ -80,9 +83,8 @@ def write_refused(code: str, reason: str) -> bytes:
 def read_hello(payload: memoryview) -> Hello:
     """Who is there. Raises WireError."""
     hello = _read(_HELLOS, payload, "a greeting")
-    for what, text in (("name", hello.name), ("session", hello.session)):
-        if not 0 < len(text) <= ID_LENGTH_MAX or not is_unicode(text) or not text.isprintable():
-            raise WireError(f"a greeting has a {what} of 1 to {ID_LENGTH_MAX} printable characters")
+    _check_name("name", hello.name)
+    _check_name("session", hello.session)
     if len(hello.token) > TOKEN_LENGTH_MAX:
         raise WireError(f"a token has at most {TOKEN_LENGTH_MAX:,} characters")
     if hello.received < 0 or not 0 <= hello.incarnation < 2**62:
@@ -92,12 +94,23 @@ def read_hello(payload: memoryview) -> Hello:
 
 def read_welcome(payload: memoryview) -> Welcome:
     """The answer to a greeting. Raises WireError."""
-    return _read(_WELCOMES, payload, "the answer to a greeting")
+    welcome = _read(_WELCOMES, payload, "the answer to a greeting")
+    _check_name("name", welcome.broker)
+    if welcome.received < 0 or not 0 <= welcome.incarnation < 2**62:
+        raise WireError("the answer to a greeting has numbers that cannot be")
+    if not (0 < welcome.window <= _ROOM_MAX and 0 < welcome.frame_bytes <= _ROOM_MAX):
+        raise WireError("the answer to a greeting leaves no room for anything, or more than there can be")
+    return welcome
 
 
 def read_refused(payload: memoryview) -> Refused:
     """Why not. Raises WireError."""
     return _read(_REFUSALS, payload, "a refusal")
+
+
+def _check_name(what: str, text: str) -> None:
+    if not 0 < len(text) <= ID_LENGTH_MAX or not is_unicode(text) or not text.isprintable():
+        raise WireError(f"a greeting has a {what} of 1 to {ID_LENGTH_MAX} printable characters")
 
 
 def _read(decoder: "msgspec.msgpack.Decoder[T]", payload: memoryview, what: str) -> T:
