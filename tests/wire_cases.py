@@ -14,7 +14,14 @@ def changed(draw: st.DrawFn, data: bytes) -> bytes:
                 st.binary(max_size=4),
                 st.sampled_from(
                     [
-                        *(b"\xc0", b"\x90", b"\x91", b"\x80", b"\xdd\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff"),
+                        *(
+                            b"\xc0",
+                            b"\x90",
+                            b"\x91",
+                            b"\x80",
+                            b"\xdd\xff\xff\xff\xff",
+                            b"\xdb\xff\xff\xff\xff",
+                        ),
                         *(b"\xcf" + b"\xff" * 8, b"\xd3\x80" + bytes(7), b"\xa1\xff", b"\xa3\xed\xa0\x80"),
                         *(b"\x91" * 2000, b"\xcb\x7f\xf8" + bytes(6), data[begin:stop] * 2),
                     ]

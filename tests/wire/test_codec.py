@@ -1,15 +1,13 @@
 """Messages between brokers as bytes."""
 
-from typing import Any
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import PenstockError, WireError
-from penstock.filters.parsing import as_predicate, parse
-from penstock.filters.predicate import Predicate
+from penstock.errors import WireError
+from penstock.filters.expression import normalise
+from penstock.filters.parsing import parse
 from penstock.model.limits import TEXT_LENGTH_MAX
 from penstock.wire.codec import Returned, Spoken, read_spoken, write_spoken
 from penstock.wire.messages import (
@@ -28,18 +26,7 @@ from penstock.wire.requests import Traced
 from strategies import mixed
 from wire_cases import changed
 
-
-def _predicate(expression: Any) -> Predicate | None:
-    try:
-        predicate = as_predicate(expression)
-        predicate.to_sql()
-    except PenstockError:
-        # Not everything that can be built can be written.
-        return None
-    return predicate
-
-
-PREDICATES = mixed(complete=False).map(_predicate).filter(lambda predicate: predicate is not None)
+PREDICATES = mixed(complete=False).map(normalise)
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 NAMES = st.text(max_size=12)
 KEYS = st.one_of(NAMES, PREDICATES)
@@ -96,9 +83,13 @@ PLAIN = st.recursive(
         st.integers(-(2**63), 2**64 - 1),
         st.floats(),
         st.binary(max_size=4),
-        st.sampled_from(("control", "sync", "alive", "resync", "returned", "traced", "subscribe", "lost", "x > 1")),
+        st.sampled_from(
+            ("control", "sync", "alive", "resync", "returned", "traced", "subscribe", "lost", "x > 1")
+        ),
     ),
-    lambda inner: st.one_of(st.lists(inner, max_size=5), st.dictionaries(st.text(max_size=3), inner, max_size=2)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=5), st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
     max_leaves=12,
 )
 

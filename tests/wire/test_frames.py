@@ -1,5 +1,7 @@
 """Frames: cut out of a stream of bytes, however it was cut before."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,14 +10,16 @@ from penstock.errors import WireError
 from penstock.wire.frames import HELLO_BYTES_MAX, FrameReader, Kind, frame
 
 FRAMES = st.lists(st.tuples(st.sampled_from(Kind), st.binary(max_size=300)), max_size=8)
-BROKEN = st.sampled_from([b"", b"\0\0\0\0rest", b"\0\0\0\x01\xff", b"\0\0\0\x01\0", b"\xff\xff\xff\xff", b"\0\1"])
+BROKEN = st.sampled_from(
+    [b"", b"\0\0\0\0rest", b"\0\0\0\x01\xff", b"\0\0\0\x01\0", b"\xff\xff\xff\xff", b"\0\1"]
+)
 
 Heard = tuple[list[tuple[Kind, bytes]], bool]
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     bounds = [0, *sorted({cut % (len(data) + 1) for cut in cuts}), len(data)]
-    return [data[at:end] for at, end in zip(bounds, bounds[1:], strict=False)]
+    return [data[at:end] for at, end in itertools.pairwise(bounds)]
 
 
 def read(parts: list[bytes], limit: int = HELLO_BYTES_MAX) -> Heard:

@@ -20,6 +20,7 @@ from penstock.broker.table import Table
 from penstock.broker.trees import HERE, Trees
 from penstock.filters.filter import ALWAYS
 from penstock.filters.predicate import Predicate
+from penstock.wire.blocks import HOPS_MAX
 
 if TYPE_CHECKING:
     from penstock.wire.blocks import Block
@@ -95,42 +96,46 @@ class Relaying:
         self._outbox.effects.append(RefuseBlock(link, block, why))
 
     def _relay(self, block: "Block", link: str) -> None:
-        # First of all, because this is what finds events that are none.
+        is_client = link in self._clients
+        if self._floods and link and not is_client and self._trees[block.header.tree].way not in (link, HERE):
+            # A copy. It must not count as come, or the one that comes the right way would be dropped for it.
+            return
+        # Before anything is taken for come, because this is what finds events that are none.
         found = self._matching.match_block(block)
+        new = self._new(block)
+        if not new.any():
+            return
+        # What is rescued is not dropped for having come, so that nothing else would end a circle of ways.
+        goes_on = block.header.hops < HOPS_MAX
+        header = msgspec.structs.replace(block.header, hops=min(HOPS_MAX, block.header.hops + 1))
+        if self._floods and goes_on:
+            passed = block.take(np.flatnonzero(new), header)
+            self._outbox.effects += [SendBlock(to, passed) for to in self._outbox.links if to != link]
+        for to, events, keys in self._table.wanting_block(found, header.tree, self._clients):
+            kept = new[events]
+            events, keys = events[kept], keys[kept]
+            if not len(events):
+                continue
+            if to in self._clients:
+                self._deliver(to, block, events, keys)
+            elif to != link and goes_on and not self._floods:
+                self._outbox.effects.append(SendBlock(to, block.take(np.unique(events), header)))
+
+    def _new(self, block: "Block") -> NDArray[np.bool_]:
+        """Which events of a block are to be passed on, because they have not come before."""
         top = self._seen.top(block.header.origin)
         new = self._seen.add(block.header.origin, block.numbers)
         if block.header.rescued:
             # Those behind the failure may not have had it; others will drop it.
             new[:] = True
-        repeated = len(block) - int(np.count_nonzero(new))
-        self.duplicates += repeated
-        if repeated == len(block):
-            return
+        self.duplicates += len(block) - int(np.count_nonzero(new))
         self.late += int(np.count_nonzero(new & (block.numbers < top)))
-        header = msgspec.structs.replace(block.header, hops=min(255, block.header.hops + 1))
-        if self._floods:
-            branch = self._trees[header.tree]
-            if branch.way not in (link, HERE) and link:
-                return
-            passed = block.take(np.flatnonzero(new), header)
-            self._outbox.effects += [SendBlock(to, passed) for to in self._outbox.links if to != link]
-        for to, events, keys in self._table.wanting_block(found, header.tree, self._clients):
-            if to == link:
-                continue
-            if repeated:
-                kept = new[events]
-                events, keys = events[kept], keys[kept]
-                if not len(events):
-                    continue
-            if to in self._clients:
-                self._deliver(to, block, events, keys)
-            elif not self._floods:
-                self._outbox.effects.append(SendBlock(to, block.take(np.unique(events), header)))
+        return new
 
     def _deliver(self, link: str, block: "Block", events: NDArray[np.int64], keys: NDArray[np.int64]) -> None:
         """Give events to a client, those that it may see."""
         which, starts = np.unique(events, return_index=True)
-        header = msgspec.structs.replace(block.header, hops=min(255, block.header.hops + 1))
+        header = msgspec.structs.replace(block.header, hops=min(HOPS_MAX, block.header.hops + 1))
         grants = self._clients[link].grants
         if grants.subscribe is not None:
             allowed = self._matching.holds(grants.subscribe, block)[which]

@@ -19,7 +19,9 @@ from penstock.model.names import Tree
 
 _HEAD: Final = 4
 _HEADER_BYTES_MAX: Final = 16 * 1024
-_HOPS_MAX: Final = 255
+HOPS_MAX: Final = 255
+"""Brokers that an event may pass: more than are in a row anywhere, so that what goes in a circle ends."""
+
 EVENTS_MAX: Final = 65_536
 """Events of one block."""
 
@@ -157,7 +159,7 @@ def _check(header: Header, sizes: _Sizes) -> None:
         raise WireError(f"a block has 1 to {EVENTS_MAX:,} events, not {sizes.events:,}")
     if not 0 < sizes.first < 2**62 or (sizes.keys is not None and not 0 <= sizes.keys < 2**32):
         raise WireError("a block has numbers that cannot be")
-    if not 0 <= header.hops <= _HOPS_MAX:
+    if not 0 <= header.hops <= HOPS_MAX:
         raise WireError("events that came through more brokers than there can be")
     if max(len(header.tree), len(header.origin), len(header.trace)) > 2 * ID_LENGTH_MAX:
         raise WireError("a name in the header of a block is too long")
