@@ -8,7 +8,7 @@ from penstock.errors import AccessError
 from penstock.net.config import BrokerConfig
 from penstock.net.files import read_secret
 from penstock.net.tokens import Identity, TokenChecker, read_key
-from penstock.wire.greetings import Hello
+from penstock.wire.greetings import Hello, Welcome
 
 
 class Admission:
@@ -81,3 +81,12 @@ class Admission:
             raise AccessError("the secret that brokers share is another here")
         if self._required:
             raise AccessError("brokers need a certificate or a shared secret here, as clients need tokens")
+
+    def check_answer(self, welcome: Welcome, names: frozenset[str], *, is_tls: bool) -> None:
+        """Whether the broker that answers is the one that it says. Raises AccessError.
+
+        Its certificate was good for its address; where brokers are known by certificates alone, it has to be
+        good for its name too, as it has to be when that broker connects to us.
+        """
+        if is_tls and self._secret is None and welcome.broker not in names:
+            raise AccessError(f"the certificate is not one of a broker called {welcome.broker!r:.80}")

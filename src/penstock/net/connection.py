@@ -118,6 +118,8 @@ class FrameConnection(asyncio.Protocol):
         if self._transport is None or self._is_closing:
             return
         self._transport.pause_reading()
+        # It is not silent, it is not listened to.
+        self.heard_at = self._clock() + seconds
         if self._resume is not None:
             self._resume.cancel()
         self._resume = asyncio.get_running_loop().call_later(seconds, self._read_on)

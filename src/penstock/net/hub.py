@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from penstock.errors import AccessError, EventError, WireError
+from penstock.errors import AccessError, EventError, LimitError, WireError
 from penstock.net.admission import Admission
 from penstock.net.config import BrokerConfig
 from penstock.net.connection import FrameConnection
@@ -67,7 +67,7 @@ class Hub:
                 if link.connection is not connection:
                     break
                 self._runtime.on_frame(link, kind, payload, now)
-        except (WireError, EventError) as error:
+        except (WireError, EventError, LimitError) as error:
             self._fail(link, connection, str(error), now)
         except Exception:
             # A mistake of ours must not take the broker down, nor be repeated by whoever led to it.
@@ -140,16 +140,16 @@ class Hub:
                 "version", f"this broker speaks version {VERSION} of the protocol, not {hello.version}"
             )
         is_broker = hello.role == "broker"
-        identity = self._identify(connection, hello)
+        now = self._clock()
+        identity = _until(self._identify(connection, hello), now)
         if self.is_draining:
             raise RefusedError("draining", "the broker is about to end")
-        now = self._clock()
         link = self._runtime.find(hello)
         if link is not None and link.subject != identity.subject:
             raise RefusedError("access", "the session is somebody else's")
-        resumed = link is not None and hello.received >= 0
+        resumed = link is not None and self._runtime.may_go_on(link, identity)
         again: list[bytes] = []
-        if link is not None:
+        if link is not None and resumed:
             try:
                 again = link.session.resume(hello.received)
             except WireError:
@@ -161,8 +161,8 @@ class Hub:
                     hello.name, hello.session, hello.incarnation, now, dialed=False
                 )
             else:
-                self._check_room()
-                link = self._runtime.add_client(hello, _until(identity, now), now)
+                self._check_room(now)
+                link = self._runtime.add_client(hello, identity, now)
         limit = self._config.limits.peer_frame_bytes if is_broker else self._config.limits.frame_bytes
         connection.write(
             [
@@ -203,11 +203,11 @@ class Hub:
         except AccessError as error:
             raise RefusedError("access", str(error)) from None
 
-    def _check_room(self) -> None:
-        if len(self._links) >= self._config.limits.clients:
-            raise RefusedError(
-                "busy", f"no more than {self._config.limits.clients:,} connections are taken here"
-            )
+    def _check_room(self, now: float) -> None:
+        most = self._config.limits.clients
+        if len(self._links) >= most:
+            raise RefusedError("busy", f"no more than {most:,} connections are taken here")
+        self._runtime.make_room(most, now)
 
     def _check_neighbour(self, hello: Hello) -> None:
         """Of two connections between the same two brokers, both keep the one that the lesser name made."""
@@ -241,8 +241,15 @@ class Hub:
         now = self._clock()
         if welcome.broker == self._config.name:
             raise RefusedError("name", "a broker is linked to itself, or two have the same name")
+        try:
+            self.admission.check_answer(welcome, connection.names, is_tls=connection.is_tls)
+        except AccessError as error:
+            raise RefusedError("access", str(error)) from None
         link = self._runtime.links.get(welcome.broker)
-        if link is not None and link.session_id == hello.session and welcome.resumed:
+        if welcome.resumed:
+            # While the answer was on its way, this side may have given up the session.
+            if link is None or link.session_id != hello.session or link.phase is not LinkPhase.CUT:
+                raise RefusedError("protocol", "the session that should go on is over")
             again = link.session.resume(welcome.received)
             if again:
                 connection.write(again)

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from penstock.broker.quotas import Meter
 from penstock.wire.blocks import Block
+from penstock.net.tokens import Identity
 from penstock.wire.sessions import Session
 
 
@@ -52,6 +53,8 @@ class Link:
     incarnation: int = 0
     subject: str = ""
     """Who a client is, by its token."""
+    identity: Identity | None = None
+    """What a client may do, since it came with a new session."""
     may_monitor: bool = True
     when_slow: Literal["pause", "drop"] = "pause"
     connection: Connection | None = None

@@ -8,6 +8,7 @@ they have had.
 
 from collections import Counter
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,6 +18,8 @@ from penstock.broker.core import Broker
 from penstock.broker.effects import Deliver, DeliverBlock, Effect, Refuse, RefuseBlock, Send, SendBlock
 from penstock.broker.quotas import Meter
 from penstock.errors import FilterError, LimitError, PenstockError, WireError
+from penstock.filters.parsing import parse
+from penstock.filters.predicate import Predicate
 from penstock.net.config import Limits, Times
 from penstock.net.links import Link, LinkPhase
 from penstock.net.tokens import Identity
@@ -36,6 +39,7 @@ from penstock.wire.messages import (
     Unsubscribe,
 )
 from penstock.wire.requests import (
+    KEY_MAX,
     Answer,
     Ask,
     Bye,
@@ -68,7 +72,7 @@ class _Again(NamedTuple):
     """Events of a client that have to be sent again, at a time."""
 
     due: float
-    link: str
+    link: Link
     number: int
     block: Block
     attempts: int
@@ -106,7 +110,7 @@ class Runtime:
     def find(self, hello: Hello) -> Link | None:
         """The link that a greeting wants to go on with."""
         link = self.links.get(_link_name(hello))
-        if link is None or link.session_id != hello.session:
+        if link is None or link.session_id != hello.session or link.is_client != (hello.role == "client"):
             return None
         return link if link.phase in (LinkPhase.UP, LinkPhase.CUT) else None
 
@@ -125,6 +129,7 @@ class Runtime:
         self._replace(name, now)
         link = Link(name, hello.session, Session(self._limits.window_bytes), True, hello.name)
         link.subject, link.may_monitor = identity.subject, identity.grants.monitor
+        link.identity = identity
         link.when_slow = hello.when_slow
         link.expires_at = identity.expires_at
         quotas = identity.quotas
@@ -133,6 +138,21 @@ class Runtime:
         limits = ClientLimits(quotas.subscriptions or 2**62, quotas.advertisements or 2**62)
         self.broker.admit(name, origin_of(hello, identity), identity.grants, limits)
         return link
+
+    def may_go_on(self, link: Link, identity: Identity) -> bool:
+        """Whether a client that comes back may do what it might before; if so, for as long as it may now."""
+        if link.identity is not None:
+            if (identity.grants, identity.quotas) != (link.identity.grants, link.identity.quotas):
+                return False
+            link.expires_at = identity.expires_at
+        return True
+
+    def make_room(self, most: int, now: float) -> None:
+        """Of those who have left, and may come back, wait for no more than there is room for."""
+        if len(self.links) >= most:
+            away = [link for link in self.links.values() if link.is_client and link.phase is LinkPhase.CUT]
+            if away:
+                self.end(min(away, key=lambda link: link.since), now, failed=True)
 
     def _add(self, link: Link, up: LinkUp, now: float) -> Link:
         link.since = link.moved_at = now
@@ -221,10 +241,13 @@ class Runtime:
     def _on_events(self, link: Link, number: int, block: Block, now: float) -> None:
         link.counts["events_in"] += len(block)
         self.counts["events_in"] += len(block)
+        if link.is_client:
+            _check_key(block.header.tree)
         if block.header.trace:
             if link.is_client and not link.may_monitor:
-                self._answer(link, Denied(0, "access", "tracing needs the right to monitor"))
-                link.session.dealt_with(number)
+                custody = Custody(lambda _succeeded: link.session.dealt_with(number))
+                self._reject(link, block, "access", "tracing needs the right to monitor", custody)
+                custody.release()
                 return
             self._tracing.begin(link.name, number, now)
         self._slow_down(link, block, now)
@@ -282,7 +305,7 @@ class Runtime:
             else:
                 again = block.with_header(msgspec.structs.replace(block.header, rescued=True))
                 due = self._now + self._times.settle
-                self._again.append(_Again(due, link.name, number, again, attempts + 1))
+                self._again.append(_Again(due, link, number, again, attempts + 1))
                 self.counts["rescued"] += len(block)
                 return
         if link.phase is LinkPhase.GONE:
@@ -379,7 +402,7 @@ class Runtime:
                 link.session.push_message(write_spoken(effect.message))  # type: ignore[arg-type]
                 self.dirty.add(link)
             elif isinstance(effect, RefuseBlock):
-                self._reject(link, effect)
+                self._reject(link, effect.block, "event", effect.reason, custody)
             elif isinstance(effect, Deliver):
                 raise PenstockError("events are delivered by the block here")
 
@@ -395,10 +418,18 @@ class Runtime:
         self.counts["delivered" if link.is_client else "events_out"] += len(block)
         self.dirty.add(link)
 
-    def _reject(self, link: Link, effect: RefuseBlock) -> None:
-        self.counts["refused"] += len(effect.block)
-        key = effect.block.header.tree
-        self._answer(link, Rejected(int(key), effect.block.numbers.tolist(), "event", effect.reason))
+    def _reject(self, link: Link, block: Block, code: str, reason: str, custody: Custody | None) -> None:
+        """Tell a client that events of it are not accepted; it must know before they are acknowledged."""
+        self.counts["refused"] += len(block)
+        rejected = Rejected(int(block.header.tree), block.numbers.tolist(), code, reason)
+        told: Custody | None = None
+        if custody is not None:
+            custody.hold()
+            told = Custody(lambda _succeeded: custody.release())
+        link.session.push_message(write_answer(rejected), told)
+        self.dirty.add(link)
+        if told is not None:
+            told.release()
 
     # Time
 
@@ -423,8 +454,9 @@ class Runtime:
             return
         self._again = [again for again in self._again if again.due > now]
         for again in due:
-            link = self.links.get(again.link)
-            if link is None or not link.is_client:
+            link = again.link
+            if link.phase is LinkPhase.GONE:
+                # Should the client come again it has a new session, and publishes them again itself.
                 self.counts["lost"] += len(again.block)
             else:
                 self._pass_on(link, again.number, again.block, now, again.attempts)
@@ -484,19 +516,37 @@ class Runtime:
 
 
 def _link_name(hello: Hello) -> str:
-    return hello.name if hello.role == "broker" else f"client {hello.session}"
+    # No broker can have such a name: names can be printed.
+    return hello.name if hello.role == "broker" else f"client\t{hello.session}"
+
+
+def _check_key(tree: str) -> None:
+    """Clients publish under the keys of their advertisements, which are numbers."""
+    if not (tree.isascii() and tree.isdigit() and len(tree) <= len(str(KEY_MAX)) and int(tree) <= KEY_MAX):
+        raise WireError(f"events come under {tree!r:.40}, which is no key of an advertisement")
 
 
 def origin_of(hello: Hello, identity: Identity) -> str:
-    """In whose name a client's events are numbered: the same at every broker and after every reconnection."""
-    return f"{identity.subject}~{hello.session.rpartition(':')[0]}"
+    """In whose name a client's events are numbered: the same at every broker and after every reconnection.
+
+    Everybody who gets an event is told, so it must not tell the session, which is the key to going on with it.
+    """
+    own = hello.session.rpartition(":")[0] or hello.session
+    return f"{identity.subject}~{blake2b(own.encode(), digest_size=16).hexdigest()}"
 
 
 def _message_of(request: Want | Unwant | Offer | Unoffer) -> Message:
     if isinstance(request, Want):
-        return Subscribe(request.key, request.filter)  # type: ignore[arg-type]  # text, which the core reads
+        return Subscribe(request.key, _predicate(request.filter))
     if isinstance(request, Unwant):
         return Unsubscribe(request.key)
     if isinstance(request, Offer):
-        return Advertise(str(request.key), request.filter)  # type: ignore[arg-type]
+        return Advertise(str(request.key), _predicate(request.filter))
     return Unadvertise(str(request.key))
+
+
+def _predicate(text: str) -> Predicate:
+    """What a filter says, if it can be said to other brokers too: in canonical form it may be longer."""
+    predicate = parse(text)
+    predicate.to_sql()
+    return predicate
