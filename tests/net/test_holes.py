@@ -27,7 +27,7 @@ from net_cases import (
 from penstock.errors import AccessError, FilterError, NetworkError, PenstockError
 from penstock.net import runtime as runtimes
 from penstock.net.client.client import Client
-from penstock.net.config import TLSConfig, Times
+from penstock.net.config import Times, TLSConfig
 from penstock.net.server import Server
 from penstock.wire import sessions
 from penstock.wire.frames import HELLO_BYTES_MAX, Kind, frame

@@ -5,8 +5,8 @@ from enum import Enum
 from typing import Literal, Protocol
 
 from penstock.broker.quotas import Meter
-from penstock.wire.blocks import Block
 from penstock.net.tokens import Identity
+from penstock.wire.blocks import Block
 from penstock.wire.sessions import Session
 
 
