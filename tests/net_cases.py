@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.model.events import Event
 from penstock.net.addresses import parse_url
-from penstock.net.config import BrokerConfig, GatewayConfig, TokenConfig
+from penstock.net.config import BrokerConfig, GatewayConfig, Times, TokenConfig
 from penstock.net.server import Server
 from penstock.net.tokens import make_token
 from penstock.wire.blocks import Block, Header
@@ -27,6 +27,7 @@ def config(name: str = "b", **more: Any) -> BrokerConfig:
     given: dict[str, Any] = {
         "listen": ["penstock://127.0.0.1:0"],
         "gateway": GatewayConfig(listen=""),
+        "times": Times(join=0.01),
         **more,
     }
     return BrokerConfig(name=name, **given)

@@ -66,7 +66,7 @@ WELCOMES = st.builds(
     received=COUNTS,
     window=st.integers(1, 2**32),
     frame_bytes=st.integers(1, 2**32),
-    origin=TEXTS,
+    proof=TEXTS,
 )
 KEYS = st.integers(0, 2**32 - 1)
 REQUESTS: st.SearchStrategy[Request] = st.one_of(

@@ -5,7 +5,7 @@ are numbered by their publishers, who may send again what was not acknowledged, 
 need be; and what has not come is taken even if later numbers have, because links lose nothing.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from penstock.wire.blocks import Block
 
 _EVERYTHING = Predicate([ALWAYS])
+
+KEYS_MAX: Final = 2**20
+"""Keys of subscriptions in one block for a client: 4 MiB of a frame."""
 
 
 class Relaying:
@@ -147,4 +150,14 @@ class Relaying:
                     return
                 which, starts = np.unique(events, return_index=True)
         offsets = np.append(starts, len(events)).astype(np.int64)
-        self._outbox.effects.append(DeliverBlock(link, block.take(which, header).with_keys(keys, offsets)))
+        first = 0
+        while first < len(which):
+            # So many events that their keys fit a frame; one at least, however many it has.
+            last = int(np.searchsorted(offsets, offsets[first] + KEYS_MAX, side="right")) - 1
+            last = max(first + 1, last)
+            part = block.take(which[first:last], header)
+            mine = keys[offsets[first] : offsets[last]]
+            self._outbox.effects.append(
+                DeliverBlock(link, part.with_keys(mine, offsets[first : last + 1] - offsets[first]))
+            )
+            first = last

@@ -40,10 +40,15 @@ class Admission:
         """Whoever comes without a token where none is asked for."""
         return Identity(subject="", grants=EVERYTHING, quotas=self._limits)
 
-    @property
-    def secret(self) -> str:
-        """What this broker shows to others."""
-        return self._secret or ""
+    def proof(self, step: str, session: str, name: str) -> str:
+        """What shows another broker that this one knows the secret, which itself is never sent.
+
+        Each session has another, and each side its own, so that who hears one cannot answer with it.
+        """
+        if self._secret is None:
+            return ""
+        said = "\0".join((step, session, name)).encode()
+        return hmac.new(self._secret.encode(), said, "sha256").hexdigest()
 
     @property
     def asks_for_tokens(self) -> bool:
@@ -71,7 +76,9 @@ class Admission:
         neither is set up, any may, unless clients have to show tokens: who calls itself a broker must not be
         let in for that.
         """
-        if self._secret is not None and hmac.compare_digest(hello.token.encode(), self._secret.encode()):
+        if self._secret is not None and hmac.compare_digest(
+            hello.token, self.proof("hello", hello.session, hello.name)
+        ):
             return
         if is_tls and self._has_ca:
             if hello.name in names:
@@ -82,11 +89,15 @@ class Admission:
         if self._required:
             raise AccessError("brokers need a certificate or a shared secret here, as clients need tokens")
 
-    def check_answer(self, welcome: Welcome, names: frozenset[str], *, is_tls: bool) -> None:
+    def check_answer(self, welcome: Welcome, session: str, names: frozenset[str], *, is_tls: bool) -> None:
         """Whether the broker that answers is the one that it says. Raises AccessError.
 
-        Its certificate was good for its address; where brokers are known by certificates alone, it has to be
-        good for its name too, as it has to be when that broker connects to us.
+        It has to know the secret, if there is one; else its certificate, which was good for its address, has
+        to be good for its name too, as it has to be when that broker connects to us.
         """
-        if is_tls and self._secret is None and welcome.broker not in names:
+        if self._secret is not None:
+            proof = self.proof("welcome", session, welcome.broker)
+            if not hmac.compare_digest(welcome.proof.encode(), proof.encode()):
+                raise AccessError("the broker that answers does not know the secret that brokers share")
+        elif is_tls and welcome.broker not in names:
             raise AccessError(f"the certificate is not one of a broker called {welcome.broker!r:.80}")

@@ -101,6 +101,8 @@ class Times(_Settings, frozen=True, kw_only=True):
     """What a neighbour has said stays so long unless it is heard of: longer than most outages of a line."""
     greet: Seconds = 5.0
     """Who connects says so soon who it is. Over the slowest lines that takes a second."""
+    join: Seconds = 1.5
+    """A broker that has just started holds events so long: its neighbours try to reach it every second."""
     resume: Seconds = 2.0
     """A link that broke may be taken up again so long as if nothing had been: most are back at once, and
     ways around the others should not wait."""

@@ -164,6 +164,7 @@ class Hub:
                 self._check_room(now)
                 link = self._runtime.add_client(hello, identity, now)
         limit = self._config.limits.peer_frame_bytes if is_broker else self._config.limits.frame_bytes
+        proof = self.admission.proof("welcome", hello.session, self._config.name)
         connection.write(
             [
                 write_welcome(
@@ -174,7 +175,7 @@ class Hub:
                         link.session.received,
                         self._config.limits.window_bytes,
                         limit,
-                        "",
+                        proof if is_broker else "",
                     )
                 ),
                 *again,
@@ -230,7 +231,7 @@ class Hub:
             VERSION,
             "broker",
             self._config.name,
-            self.admission.secret,
+            self.admission.proof("hello", session_id, self._config.name),
             session_id,
             received,
             self._incarnation,
@@ -242,7 +243,7 @@ class Hub:
         if welcome.broker == self._config.name:
             raise RefusedError("name", "a broker is linked to itself, or two have the same name")
         try:
-            self.admission.check_answer(welcome, connection.names, is_tls=connection.is_tls)
+            self.admission.check_answer(welcome, hello.session, connection.names, is_tls=connection.is_tls)
         except AccessError as error:
             raise RefusedError("access", str(error)) from None
         link = self._runtime.links.get(welcome.broker)

@@ -17,7 +17,7 @@ from penstock.broker.clients import Limits as ClientLimits
 from penstock.broker.core import Broker
 from penstock.broker.effects import Deliver, DeliverBlock, Effect, Refuse, RefuseBlock, Send, SendBlock
 from penstock.broker.quotas import Meter
-from penstock.errors import FilterError, LimitError, PenstockError, WireError
+from penstock.errors import EventError, FilterError, LimitError, PenstockError, WireError
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.net.config import Limits, Times
@@ -57,9 +57,6 @@ from penstock.wire.requests import (
     write_answer,
 )
 from penstock.wire.sessions import Custody, Session
-
-JOIN_SECONDS: Final = 1.5
-"""Seconds after which the neighbours of a broker that has just started have found it, or are not there."""
 
 _ATTEMPTS_MAX: Final = 5
 """Times that events are sent again before they are given up."""
@@ -105,7 +102,7 @@ class Runtime:
 
     def begin(self, now: float) -> None:
         """The broker takes connections from now on; its neighbours will find it in a moment."""
-        self._joined_until = now + JOIN_SECONDS
+        self._joined_until = now + self._times.join
 
     def find(self, hello: Hello) -> Link | None:
         """The link that a greeting wants to go on with."""
@@ -280,13 +277,23 @@ class Runtime:
                 link.held[key] = held
             else:
                 for number, block in held:
-                    self._pass_on(link, number, block, now, 0)
+                    if link.phase is not LinkPhase.GONE:
+                        self._pass_on_later(link, number, block, now, 0)
 
     def _slow_down(self, link: Link, block: Block, now: float) -> None:
         """Have a client that sends more than it may wait."""
         wait = 0.0 if link.meter is None else link.meter.take(len(block.data), len(block), now)
         if wait and link.connection is not None:
             link.connection.pause_reading(wait)
+
+    def _pass_on_later(self, link: Link, number: int, block: Block, now: float, attempts: int) -> None:
+        """Pass on events that came a while ago; what is wrong with them ends the link that they came by."""
+        try:
+            self._pass_on(link, number, block, now, attempts)
+        except (WireError, EventError, LimitError) as error:
+            if link.connection is not None:
+                link.connection.close("protocol", str(error))
+            self.end(link, now, failed=True)
 
     def _pass_on(self, link: Link, number: int, block: Block, now: float, attempts: int) -> None:
         def done(succeeded: bool) -> None:
@@ -459,7 +466,7 @@ class Runtime:
                 # Should the client come again it has a new session, and publishes them again itself.
                 self.counts["lost"] += len(again.block)
             else:
-                self._pass_on(link, again.number, again.block, now, again.attempts)
+                self._pass_on_later(link, again.number, again.block, now, again.attempts)
 
     def _watch_neighbour(self, link: Link, now: float) -> None:
         if link.phase is LinkPhase.UP:
@@ -508,6 +515,8 @@ class Runtime:
                 return
             link.is_paused = True
             link.missed += link.session.drop_pending()
+            # Publishers have waited long enough for it.
+            link.session.let_go()
             self.counts["dropped"] += link.missed
             self.notify(link, "paused", "events were not taken fast enough; those that come now are missed")
         elif waited > self._times.patience / 2 and not link.is_warned:
@@ -529,7 +538,7 @@ def _check_key(tree: str) -> None:
 def origin_of(hello: Hello, identity: Identity) -> str:
     """In whose name a client's events are numbered: the same at every broker and after every reconnection.
 
-    Everybody who gets an event is told, so it must not tell the session, which is the key to going on with it.
+    Everybody who gets an event is told, so it must not tell the session, the key to going on with it.
     """
     own = hello.session.rpartition(":")[0] or hello.session
     return f"{identity.subject}~{blake2b(own.encode(), digest_size=16).hexdigest()}"

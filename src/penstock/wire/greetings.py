@@ -26,8 +26,8 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
     """The first frame of whoever connects.
 
     `session` is new for each life of a session; `received` is the number of the last frame had in it, when
-    it goes on after a lost connection. `incarnation` is that of a broker. `token` is a client's, or the
-    secret that brokers share.
+    it goes on after a lost connection. `incarnation` is that of a broker. `token` is a client's, or a
+    broker's proof that it knows the secret that brokers share.
     """
 
     version: int
@@ -41,7 +41,10 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
 
 
 class Welcome(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """The answer: whether the session goes on where it stopped, and with which frame; and what is allowed."""
+    """The answer: whether the session goes on where it stopped, and with which frame; and what is allowed.
+
+    `proof` shows a broker that this one knows the secret that brokers share.
+    """
 
     broker: str
     incarnation: int
@@ -49,7 +52,7 @@ class Welcome(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
     received: int
     window: int
     frame_bytes: int
-    origin: str
+    proof: str
 
 
 class Refused(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

@@ -182,6 +182,13 @@ class Session:
                 out.custody.release()
         return sum(len(out.block) for out in left if out.block is not None)
 
+    def let_go(self) -> None:
+        """Nobody waits any longer for what was sent to be acknowledged."""
+        for out in self._unacked:
+            custody, out.custody = out.custody, None
+            if custody is not None:
+                custody.release()
+
     def drop_pending(self) -> int:
         """Let go of the events that have not been sent at all; return how many."""
         dropped = [out for out in self._pending if out.block is not None]

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,12 @@ from penstock.net import runtime as runtimes
 from penstock.net.client.client import Client
 from penstock.net.config import Times, TLSConfig
 from penstock.net.server import Server
-from penstock.wire import sessions
+from penstock.wire import blocks, sessions
 from penstock.wire.frames import HELLO_BYTES_MAX, Kind, frame
 from penstock.wire.greetings import read_refused, read_welcome
 from penstock.wire.requests import Ask, Bye, Denied, Done, Offer, Rejected, Want, read_answer, write_request
 
-RESUMES = Times(resume=0.5, grace=0.5)
+RESUMES = Times(resume=0.5, grace=0.5, join=0.01)
 
 
 async def greeted(server: Server, **more: Any) -> Raw:
@@ -63,11 +64,14 @@ async def answer(raw: Raw) -> object:
     return None
 
 
+def _wanting(text: str, number: int) -> Want:
+    return Want(number, 1, text)
+
+
 async def check_serves(server: Server, **more: Any) -> None:
     """Others can still publish and subscribe."""
-    async with await penstock.connect(server.urls[0], **more) as net:
-        async with await net.subscribe("check = 1") as sub:
-            await asyncio.gather(net.publish({"check": 1}), sub.next(20))
+    async with await penstock.connect(server.urls[0], **more) as net, await net.subscribe("check = 1") as sub:
+        await asyncio.gather(net.publish({"check": 1}), sub.next(20))
 
 
 # Filters that burn CPU
@@ -365,7 +369,7 @@ def nothing_else_is_parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     for name in ("read_request", "read_spoken", "read_refused"):
         monkeypatch.setattr(runtimes, name, spy(name))
-    monkeypatch.setattr(runtimes.Block, "decode", spy("Block.decode"))
+    monkeypatch.setattr(blocks.Block, "decode", spy("Block.decode"))
     monkeypatch.setattr(sessions.Session, "take", spy("take"))
     monkeypatch.setattr(sessions.Session, "on_ack", spy("on_ack"))
     return called
@@ -384,14 +388,14 @@ FOLLOWING = (
     [
         b"",
         hello(),
-        hello(token="broken"),
-        hello(token="a.b.c"),
+        hello(token="broken"),  # noqa: S106
+        hello(token="a.b.c"),  # noqa: S106
         hello(token="\u0660" * 10),
         hello(token="." * 8000),
-        hello(token="eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0."),
+        hello(token="eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0."),  # noqa: S106
         hello(version=2),
         hello(role="broker"),
-        hello(role="broker", token="\u0660"),
+        hello(role="broker", token="\u0660"),  # noqa: S106
         frame(Kind.HELLO, b""),
         frame(Kind.HELLO, b"\x98"),
         frame(Kind.HELLO, bytes(HELLO_BYTES_MAX)),
@@ -422,7 +426,7 @@ def test_nothing_is_looked_at_before_it_is_known_who_is_there(
 def test_who_says_nothing_is_not_waited_for() -> None:
     async def main() -> None:
         async with (
-            serving(config(times=Times(greet=0.1))) as (server,),
+            serving(config(times=Times(greet=0.1, join=0.01))) as (server,),
             await Raw.open(server) as silent,
             await Raw.open(server) as pinging,
             await Raw.open(server) as slow,
@@ -735,7 +739,7 @@ def test_requests_that_are_no_filters_are_denied_and_the_connection_stays() -> N
             assert isinstance(net, Client)
             for text in ("x >", "(" * 5000, "x = '", "x in (" + "1," * 200_000 + "1)", "\0"):
                 with pytest.raises((FilterError, PenstockError)):
-                    await net._ask(lambda number, text=text: Want(number, 1, text))
+                    await net._ask(partial(_wanting, text))
             await net.subscribe("x > 1")
 
     run(main)
