@@ -230,6 +230,9 @@ def test_a_session_is_gone_on_with_only_by_whoever_began_it(tmp_path: Path) -> N
             async with first, await Raw.open(server) as second:
                 second.say(hello(token=token("mallory", subscribe=["true"]), session="s:0"))
                 assert await refusal(second) == "access"
+                async with await Raw.open(server) as third:
+                    third.say(hello(token=token("mallory", subscribe=["true"]), session="s:1"))
+                    assert await refusal(third) == "access"
                 # And whoever has it keeps it.
                 first.say(numbered(Kind.MESSAGE, 1, write_request(Want(1, 1, "true"))))
                 assert await answer(first) == Done(1)

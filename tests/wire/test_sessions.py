@@ -139,6 +139,7 @@ class Resuming(RuleBasedStateMachine):
             left = [*end.session._unacked, *end.session._pending]
             assert end.session.queued_bytes == sum(out.size for out in left)
             assert end.session.unacked_frames == len(left)
+            assert end.session.undealt_bytes == sum(len(payload) for _number, payload in end.open)
 
     def teardown(self) -> None:
         """With a connection and time, everything comes, and everything is released."""
@@ -189,6 +190,26 @@ def test_what_is_pending_can_be_dropped_and_messages_stay() -> None:
     acked(session, 2)
     assert session.is_idle
     assert session.queued_bytes == 0
+
+
+def test_nobody_waits_for_what_was_let_go_but_it_is_sent_again_after_a_cut() -> None:
+    session, releases = Session(50), Releases()
+    for number in (1, 2, 3):
+        custody = releases.make(b"%d" % number)
+        session.push_block(block(number), custody)
+        custody.release()
+    told = releases.make(b"told")
+    session.push_message(b"told", told)
+    told.release()
+    assert sent(session) == 2
+    assert session.let_go() == 1
+    assert releases.ends == {b"1": [True], b"2": [True], b"3": [True], b"told": []}
+    assert len(session.resume(0)) == 2
+    acked(session, 2)
+    assert sent(session) == 1
+    acked(session, 3)
+    assert releases.ends == {b"1": [True], b"2": [True], b"3": [True], b"told": [True]}
+    assert session.is_idle
 
 
 @pytest.mark.parametrize("failed", [True, False])

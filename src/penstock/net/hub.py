@@ -144,9 +144,10 @@ class Hub:
         identity = _until(self._identify(connection, hello), now)
         if self.is_draining:
             raise RefusedError("draining", "the broker is about to end")
-        link = self._runtime.find(hello)
-        if link is not None and link.subject != identity.subject:
+        known = self._runtime.known(hello)
+        if known is not None and known.subject != identity.subject:
             raise RefusedError("access", "the session is somebody else's")
+        link = self._runtime.find(hello)
         resumed = link is not None and self._runtime.may_go_on(link, identity)
         again: list[bytes] = []
         if link is not None and resumed:

@@ -56,7 +56,7 @@ from penstock.wire.requests import (
     read_request,
     write_answer,
 )
-from penstock.wire.sessions import Custody, Session
+from penstock.wire.sessions import CLIENT_WINDOW, Custody, Session
 
 _ATTEMPTS_MAX: Final = 5
 """Times that events are sent again before they are given up."""
@@ -95,6 +95,7 @@ class Runtime:
         self._status = status
         self._again: list[_Again] = []
         self._tracing = Tracing(broker.name)
+        self._is_held_up = False
         self._now = 0.0
         self._joined_until = 0.0
 
@@ -104,9 +105,13 @@ class Runtime:
         """The broker takes connections from now on; its neighbours will find it in a moment."""
         self._joined_until = now + self._times.join
 
+    def known(self, hello: Hello) -> Link | None:
+        """The link of whoever greets, with this session or with an earlier one."""
+        return self.links.get(_link_name(hello))
+
     def find(self, hello: Hello) -> Link | None:
         """The link that a greeting wants to go on with."""
-        link = self.links.get(_link_name(hello))
+        link = self.known(hello)
         if link is None or link.session_id != hello.session or link.is_client != (hello.role == "client"):
             return None
         return link if link.phase in (LinkPhase.UP, LinkPhase.CUT) else None
@@ -443,6 +448,8 @@ class Runtime:
     def tick(self, now: float) -> None:
         """Time has passed: see who has been away too long, or is too slow."""
         self._now = now
+        full = min(self._limits.window_bytes, CLIENT_WINDOW)
+        self._is_held_up = any(link.session.undealt_bytes >= full for link in self.links.values())
         for link in list(self.links.values()):
             if link.is_client:
                 self._pass_on_held(link, now)
@@ -488,18 +495,26 @@ class Runtime:
             self.end(link, now, failed=True)
         elif link.phase is LinkPhase.CUT:
             # Others wait for what it does not take: then there is less time.
-            is_in_the_way = link.session.is_waiting and now - link.since > times.resume
-            if is_in_the_way or now - link.since > times.linger:
+            is_missed = self._is_in_the_way(link) and now - link.since > times.resume
+            if is_missed or now - link.since > times.linger:
                 self.end(link, now, failed=True)
         elif link.is_paused:
             if link.session.is_idle:
                 link.is_paused = link.is_warned = False
                 self.notify(link, "resumed", f"{link.missed:,} events were missed while paused", link.missed)
                 link.missed = 0
-        elif link.session.is_waiting:
+        elif self._is_in_the_way(link):
             self._mind_slow(link, now)
         else:
             link.is_warned = False
+
+    def _is_in_the_way(self, link: Link) -> bool:
+        """Whether others wait for what a client does not take.
+
+        More may wait for it than it may be sent; or it has been sent less than that, but all that somebody
+        may send before it is acknowledged.
+        """
+        return link.session.is_waiting or (self._is_held_up and not link.session.is_idle)
 
     def _mind_slow(self, link: Link, now: float) -> None:
         waited = now - link.moved_at
@@ -514,9 +529,7 @@ class Runtime:
                 self.end(link, now, failed=False)
                 return
             link.is_paused = True
-            link.missed += link.session.drop_pending()
-            # Publishers have waited long enough for it.
-            link.session.let_go()
+            link.missed += link.session.let_go()
             self.counts["dropped"] += link.missed
             self.notify(link, "paused", "events were not taken fast enough; those that come now are missed")
         elif waited > self._times.patience / 2 and not link.is_warned:
@@ -525,8 +538,14 @@ class Runtime:
 
 
 def _link_name(hello: Hello) -> str:
-    # No broker can have such a name: names can be printed.
-    return hello.name if hello.role == "broker" else f"client\t{hello.session}"
+    # No broker can have such a name: names can be printed. A client has one link, whatever its session, so
+    # that nobody waits for the session that it had before.
+    return hello.name if hello.role == "broker" else f"client\t{_own_part(hello)}"
+
+
+def _own_part(hello: Hello) -> str:
+    """What stays the same of all sessions of one client."""
+    return hello.session.rpartition(":")[0] or hello.session
 
 
 def _check_key(tree: str) -> None:
@@ -540,8 +559,7 @@ def origin_of(hello: Hello, identity: Identity) -> str:
 
     Everybody who gets an event is told, so it must not tell the session, the key to going on with it.
     """
-    own = hello.session.rpartition(":")[0] or hello.session
-    return f"{identity.subject}~{blake2b(own.encode(), digest_size=16).hexdigest()}"
+    return f"{identity.subject}~{blake2b(_own_part(hello).encode(), digest_size=16).hexdigest()}"
 
 
 def _message_of(request: Want | Unwant | Offer | Unoffer) -> Message:

@@ -18,6 +18,9 @@ from penstock.errors import WireError
 from penstock.wire.blocks import Block
 from penstock.wire.frames import Kind, frame
 
+CLIENT_WINDOW: Final = 8 * 2**20
+"""Bytes that a client sends at the most before they are acknowledged, whatever its broker would take."""
+
 _NUMBER: Final = 8
 
 
@@ -82,6 +85,8 @@ class Session:
         """The number of the last frame that came."""
         self.queued_bytes = 0
         """Bytes that are sent and not acknowledged, or not sent yet."""
+        self.undealt_bytes = 0
+        """Bytes that came and are not dealt with: whoever sent them sends no more than a window of these."""
         self._sent = 0
         self._acked_to = 0
         self._unacked: deque[Outgoing] = deque()
@@ -89,6 +94,7 @@ class Session:
         self._pending: deque[Outgoing] = deque()
         self._dealt_to = 0
         self._dealt: set[int] = set()
+        self._undealt: dict[int, int] = {}
         self._ack_said = 0
 
     # Sending
@@ -182,13 +188,6 @@ class Session:
                 out.custody.release()
         return sum(len(out.block) for out in left if out.block is not None)
 
-    def let_go(self) -> None:
-        """Nobody waits any longer for what was sent to be acknowledged."""
-        for out in self._unacked:
-            custody, out.custody = out.custody, None
-            if custody is not None:
-                custody.release()
-
     def drop_pending(self) -> int:
         """Let go of the events that have not been sent at all; return how many."""
         dropped = [out for out in self._pending if out.block is not None]
@@ -198,6 +197,18 @@ class Session:
             if out.custody is not None:
                 out.custody.release()
         return sum(len(out.block) for out in dropped if out.block is not None)
+
+    def let_go(self) -> int:
+        """Have nobody wait for the other side: drop the events that have not been sent, and return how many.
+
+        Those that have been sent stay, for a new connection, but are in nobody's custody any more.
+        """
+        dropped = self.drop_pending()
+        for out in list(self._unacked):
+            if out.block is not None and out.custody is not None:
+                custody, out.custody = out.custody, None
+                custody.release()
+        return dropped
 
     def hand_over(self) -> list[tuple[Block, Custody | None]]:
         """The session is over, and another takes up the blocks that have not been acknowledged, in order.
@@ -223,10 +234,14 @@ class Session:
         if number != self.received + 1:
             raise WireError(f"frame {number:,} came after {self.received:,}")
         self.received = number
-        return number, payload[_NUMBER:]
+        content = payload[_NUMBER:]
+        self._undealt[number] = len(content)
+        self.undealt_bytes += len(content)
+        return number, content
 
     def dealt_with(self, number: int) -> None:
         """A frame need not be kept by the other side any longer."""
+        self.undealt_bytes -= self._undealt.pop(number, 0)
         self._dealt.add(number)
         while self._dealt_to + 1 in self._dealt:
             self._dealt_to += 1
