@@ -39,7 +39,7 @@ from penstock.wire.requests import (
     read_answer,
     write_request,
 )
-from penstock.wire.sessions import Custody, Session
+from penstock.wire.sessions import CLIENT_WINDOW, Custody, Session
 
 EventLike = Event | Mapping[str, object]
 
@@ -47,7 +47,6 @@ _WAIT_FIRST: Final = 0.05
 _WAIT_MAX: Final = 2.0
 """Seconds between two tries to connect again, the first and the longest."""
 
-_WINDOW: Final = 8 * 2**20
 _SILENT_MAX: Final = 20.0
 """Seconds without a word after which a broker is taken for dead; it is pinged in between."""
 
@@ -92,7 +91,10 @@ class Client:
         self._on_notice = on_notice
         self._identity = secrets.token_hex(16)
         self._sessions = 0
-        self._session = Session(_WINDOW)
+        self._session = Session(CLIENT_WINDOW)
+        self._home: tuple[str, int] | None = None
+        """The broker that the session is with, and which life of it."""
+        self._is_flushing = False
         self._connection: FrameConnection | None = None
         self._error: Exception | None = None
         self._is_closed = False
@@ -149,8 +151,15 @@ class Client:
         await open_connection(way, hello, on_welcome, self._timeout)
 
     def _welcomed(self, connection: FrameConnection, welcome: Welcome, *, is_first: bool) -> None:
+        home = welcome.broker, welcome.incarnation
+        if welcome.resumed and home != self._home:
+            # There was a session there before the one that there is now with another broker.
+            self._sessions += 1
+            raise NetworkError(f"{welcome.broker} would go on with a session that is over")
         before, self.broker = self.broker, welcome.broker
+        self._home = home
         connection.reader.limit = max(welcome.frame_bytes, 2**26)
+        self._outlet.frame_bytes = welcome.frame_bytes
         again: list[bytes] = []
         sent_again = 0
         if welcome.resumed:
@@ -172,7 +181,7 @@ class Client:
 
     def _begin(self, window: int) -> int:
         """A new session: say everything anew, and publish again what was not acknowledged."""
-        self._session = session = Session(min(window, _WINDOW))
+        self._session = session = Session(min(window, CLIENT_WINDOW))
         redone = {id(request) for request, _future in self._asked.values()}
         for advertisement in self._advertisements.values():
             self._say(Offer(0, advertisement.key, advertisement.filter))
@@ -269,6 +278,7 @@ class Client:
                     connection.ping()
 
     def _flush(self) -> None:
+        self._is_flushing = False
         connection = self._connection
         if connection is None:
             return
@@ -281,7 +291,9 @@ class Client:
 
     def acknowledge_soon(self) -> None:
         """Something has been taken that a broker may be waiting for."""
-        asyncio.get_running_loop().call_soon(self._flush)
+        if not self._is_flushing:
+            self._is_flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
 
     def _notify(self, kind: str, text: str, count: int = 0) -> None:
         if self._on_notice is not None:
@@ -495,7 +507,12 @@ class Client:
     def _receive(self, number: int, block: Block) -> None:
         """Hand out the events of a block, but for those that came before."""
         session = self._session
-        custody = Custody(lambda _succeeded: session.dealt_with(number))
+
+        def dealt_with(_succeeded: bool) -> None:
+            session.dealt_with(number)
+            self.acknowledge_soon()
+
+        custody = Custody(dealt_with)
         top = self._seen.top(block.header.origin)
         new = self._seen.add(block.header.origin, block.numbers).tolist()
         if block.keys is None or block.key_offsets is None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from penstock.errors import AccessError
+from penstock.errors import AccessError, LimitError
 from penstock.wire.blocks import Block, Header
 from penstock.wire.sessions import Custody, Session
 
@@ -15,6 +15,10 @@ BLOCK_BYTES: Final = 256 * 1024
 
 BLOCK_EVENTS: Final = 4_096
 """Events after which a block is sent off."""
+
+_FRAME_OVERHEAD: Final = 1_024
+_EVENT_OVERHEAD: Final = 8
+"""Bytes of a frame besides its events, and of an event besides itself."""
 
 _BUFFER_WINDOWS: Final = 2
 """So many windows of bytes may wait before publishers have to."""
@@ -35,6 +39,8 @@ class Outlet:
     """The events of a client on their way out. `wake` has somebody write what waits."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
+        self.frame_bytes = 2**24
+        """The longest frame that the broker takes."""
         self._wake = wake
         self._numbers: dict[str, int] = {}
         self._gathering: dict[str, _Gathering] = {}
@@ -59,17 +65,29 @@ class Outlet:
 
     def put(self, key: str, event: bytes) -> "asyncio.Future[None]":
         """Publish an event under an advertisement; the future is done when it is acknowledged."""
+        size = self._checked_size(event)
         gathering = self._gathering.get(key)
+        if gathering is not None and gathering.size + size > self.frame_bytes - _FRAME_OVERHEAD:
+            self._send(key)
+            gathering = None
         if gathering is None:
             gathering = self._gathering[key] = _Gathering(asyncio.get_running_loop().create_future())
         gathering.events.append(event)
-        gathering.size += len(event)
+        gathering.size += size
         if gathering.size >= BLOCK_BYTES or len(gathering.events) >= BLOCK_EVENTS:
             self._send(key)
         elif not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self.flush)
         return gathering.future
+
+    def _checked_size(self, event: bytes) -> int:
+        """The bytes of an event in a frame. Raises LimitError where no frame has room for it."""
+        size = len(event) + _EVENT_OVERHEAD
+        if size > self.frame_bytes - _FRAME_OVERHEAD:
+            what = f"an event has {len(event):,} bytes, for which the frames of this broker have no room"
+            raise LimitError(what, "frame_bytes", self.frame_bytes)
+        return size
 
     def flush(self) -> None:
         """Send off what has been gathered."""
@@ -79,6 +97,7 @@ class Outlet:
 
     def put_traced(self, key: str, event: bytes, trace: str) -> "asyncio.Future[None]":
         """Publish one event by itself, marked."""
+        self._checked_size(event)
         self._send(key)
         gathering = self._gathering[key] = _Gathering(asyncio.get_running_loop().create_future())
         gathering.events.append(event)
