@@ -408,10 +408,15 @@ class Client:
         await self._ask(lambda number: Want(number, subscription.key, text))
         subscription.filter = text
 
-    async def end_subscription(self, subscription: Subscription) -> None:
-        """Want it no more."""
-        if self._subscriptions.pop(subscription.key, None) is not None and not self._is_closed:
+    async def end_subscription(self, subscription: Subscription, *, wait: bool) -> None:
+        """Want it no more; perhaps wait until the broker knows, as far as there is one."""
+        if self._subscriptions.pop(subscription.key, None) is None or self._is_closed:
+            return
+        if wait and self._connection is not None:
             await self._ask(lambda number: Unwant(number, subscription.key))
+        else:
+            self._say(Unwant(0, subscription.key))
+            self._flush()
 
     async def status(self) -> dict[str, Any]:
         """What the broker says of itself. Raises AccessError without the right to monitor."""

@@ -172,14 +172,14 @@ class Subscription:
 
     async def unsubscribe(self) -> None:
         """Want no more; what waits is let go."""
-        await self._client.end_subscription(self)
+        await self._client.end_subscription(self, wait=False)
         self.end()
         self._drop()
         await self._finish()
 
     async def drain(self) -> None:
         """Want no more, but take what waits: the iterator ends after that."""
-        await self._client.end_subscription(self)
+        await self._client.end_subscription(self, wait=True)
         self.end()
         await self._finish()
 
