@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from net_cases import events_frame, numbered
 from penstock.broker.core import Broker
 from penstock.broker.grants import EVERYTHING
+from penstock.errors import WireError
 from penstock.filters.parsing import parse
 from penstock.net.config import Limits, Times
 from penstock.net.links import Link, LinkPhase
@@ -16,7 +19,7 @@ from penstock.wire.codec import Returned, Spoken, read_spoken, write_spoken
 from penstock.wire.frames import FrameReader, Kind
 from penstock.wire.greetings import VERSION, Hello
 from penstock.wire.messages import Advertise, Subscribe, Sync
-from penstock.wire.requests import Offer, Want, write_request
+from penstock.wire.requests import Offer, Traced, Want, write_request
 
 TIMES = Times(settle=1.0, resume=3.0, grace=3.0, patience=10.0, linger=30.0)
 NOBODY = Identity(subject="", grants=EVERYTHING)
@@ -218,3 +221,11 @@ def test_a_neighbour_that_is_away_too_long_is_over_and_its_wants_with_it() -> No
         case.tick(now)
         seen.append((n.phase, len(case.runtime.broker.table)))
     assert seen == [(LinkPhase.CUT, 1), (LinkPhase.AWAY, 1), (LinkPhase.GONE, 0)]
+
+
+@pytest.mark.parametrize("report", [b"", b"{", b"\xff", b"[" * 100_000])
+def test_a_report_of_a_trace_that_is_none_is_not_passed_on(report: bytes) -> None:
+    case = Case()
+    n = case.neighbour()
+    with pytest.raises(WireError, match="no JSON"):
+        case.spoken(n, 2, Traced("t", report))
