@@ -4,6 +4,7 @@ import asyncio
 import random
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Literal
 
@@ -12,14 +13,14 @@ import msgspec
 from penstock.broker.seen import Seen
 from penstock.errors import AccessError, FilterError, NetworkError, PenstockError, WireError
 from penstock.filters.parsing import PredicateLike, as_predicate
-from penstock.model.events import Event, as_event
+from penstock.model.events import Event
 from penstock.net.client.notices import Notice
 from penstock.net.client.outlet import Outlet
 from penstock.net.client.subscriptions import QUEUE_DEFAULT, Acking, Callback, Subscription
 from penstock.net.connection import FrameConnection, Owner
 from penstock.net.opening import RefusedError, Way, open_connection
 from penstock.wire.blocks import Block
-from penstock.wire.events import encode_event
+from penstock.wire.events import encode_mapping
 from penstock.wire.frames import Kind
 from penstock.wire.greetings import VERSION, Hello, Welcome, read_refused
 from penstock.wire.requests import (
@@ -51,6 +52,9 @@ _SILENT_MAX: Final = 20.0
 """Seconds without a word after which a broker is taken for dead; it is pinged in between."""
 
 _EVERYTHING: Final = "true"
+
+_TOGETHER: Final = 1_024
+"""Events that are encoded before the next look at how much waits."""
 
 
 class Advertisement:
@@ -428,7 +432,7 @@ class Client:
     async def publish(self, event: EventLike, *, advertisement: Advertisement | None = None) -> None:
         """Publish an event, and wait until every broker that has to pass it on, and every client that it is
         for, has acknowledged it. Raises EventError, AccessError or NetworkError."""
-        data = encode_event(as_event(event))
+        data = encode_mapping(event)
         key = await self._key_for(advertisement)
         await self._outlet.room()
         self._check_open()
@@ -439,17 +443,15 @@ class Client:
     ) -> int:
         """Publish events in order and wait until all are acknowledged; return how many there were."""
         key = await self._key_for(advertisement)
-        put, count = self._outlet.put, 0
-        waiting: dict[asyncio.Future[None], None] = {}
-        for event in events:
-            future = put(key, encode_event(as_event(event)))
-            count += 1
-            if future not in waiting:
-                waiting[future] = None
-                if self._outlet.is_full:
-                    await self._outlet.room()
-                    self._check_open()
-        self._outlet.flush()
+        count = 0
+        waiting: list[asyncio.Future[None]] = []
+        left = iter(events)
+        while some := [encode_mapping(event) for event in islice(left, _TOGETHER)]:
+            waiting += self._outlet.put_many(key, some)
+            count += len(some)
+            if self._outlet.is_full:
+                await self._outlet.room()
+                self._check_open()
         for future in waiting:
             await asyncio.shield(future)
         return count
@@ -468,7 +470,7 @@ class Client:
             advertisement = next(iter(self._advertisements.values()))
         if self._outlet.is_full:
             raise NetworkError("too many events wait to be acknowledged: await flush(), or publish()")
-        return self._outlet.put(str(advertisement.key), encode_event(as_event(event)))
+        return self._outlet.put(str(advertisement.key), encode_mapping(event))
 
     async def _key_for(self, advertisement: Advertisement | None) -> str:
         """The key of an advertisement: by default of the first, which is everything where there is none."""
@@ -493,7 +495,7 @@ class Client:
 
         Raises AccessError without the right to monitor.
         """
-        data = encode_event(as_event(event))
+        data = encode_mapping(event)
         key = await self._key_for(advertisement)
         mark = secrets.token_hex(8)
         self._traces[mark] = report = asyncio.get_running_loop().create_future()

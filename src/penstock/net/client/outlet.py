@@ -81,6 +81,19 @@ class Outlet:
             asyncio.get_running_loop().call_soon(self.flush)
         return gathering.future
 
+    def put_many(self, key: str, events: list[bytes]) -> "list[asyncio.Future[None]]":
+        """Publish events, each block with a future of its own."""
+        if sum(map(len, events)) + len(events) * _EVENT_OVERHEAD > BLOCK_BYTES or len(events) > BLOCK_EVENTS:
+            if len(events) == 1:
+                return [self.put(key, events[0])]
+            middle = len(events) // 2
+            return self.put_many(key, events[:middle]) + self.put_many(key, events[middle:])
+        self._send(key)
+        gathering = self._gathering[key] = _Gathering(asyncio.get_running_loop().create_future())
+        gathering.events = events
+        self._send(key)
+        return [gathering.future]
+
     def _checked_size(self, event: bytes) -> int:
         """The bytes of an event in a frame. Raises LimitError where no frame has room for it."""
         size = len(event) + _EVENT_OVERHEAD
@@ -126,6 +139,9 @@ class Outlet:
         if not self.is_full:
             self._room.set()
         if future.done():
+            return
+        if not self._rejected:
+            future.set_result(None)
             return
         whys = [self._rejected.pop((key, n)) for n in range(first, last) if (key, n) in self._rejected]
         if whys:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -99,7 +100,12 @@ class Subscription:
         self._is_over = False
         self._error: Exception | None = None
         self._task: asyncio.Task[None] | None = None
-        if callback is not None:
+        self._callback: Callback | None = None
+        self._answers: list[asyncio.Future[None]] = []
+        if callback is not None and not iscoroutinefunction(callback):
+            # Called as events come: a task for each of many subscriptions would cost more than the events.
+            self._callback = callback
+        elif callback is not None:
             self._task = asyncio.get_running_loop().create_task(self._call(callback))
 
     # Events
@@ -124,11 +130,33 @@ class Subscription:
         """Take one event: as `put`, without a list for it."""
         if self._is_over:
             return
-        if self._acking == "manual" or len(self._queue) >= self._queue_max:
+        if self._callback is not None:
+            self._tell(self._callback, block, at, late, custody)
+        elif self._acking == "manual" or len(self._queue) >= self._queue_max:
             self.put(block, [(at, late)], custody)
         else:
             self._queue.append(Received(block, at, late, None))
             self._arrived.set()
+
+    def _tell(self, callback: Callback, block: Block, at: int, late: bool, custody: Custody) -> None:
+        """Call a callback. If it fails it is called no more, and whoever ends the subscription is told."""
+        by_hand = self._acking == "manual"
+        if by_hand:
+            custody.hold()
+        try:
+            answer = callback(Received(block, at, late, custody if by_hand else None))
+        except Exception as error:
+            self.end(error)
+            asyncio.get_running_loop().call_exception_handler(
+                {
+                    "message": f"the callback of the subscription to {self.filter:.200} failed",
+                    "exception": error,
+                }
+            )
+        else:
+            if answer is not None:
+                self._answers.append(asyncio.ensure_future(answer))
+                self._answers = [pending for pending in self._answers if not pending.done()]
 
     @property
     def pending(self) -> int:
@@ -185,7 +213,7 @@ class Subscription:
 
     def end(self, error: Exception | None = None) -> None:
         """Nothing more will come."""
-        self._is_over, self._error = True, error
+        self._is_over, self._error = True, error or self._error
         self._arrived.set()
 
     def _drop(self) -> None:
@@ -198,6 +226,10 @@ class Subscription:
         self._client.acknowledge_soon()
 
     async def _finish(self) -> None:
+        if self._answers:
+            await asyncio.wait(self._answers)
+        if self._callback is not None and self._error is not None:
+            raise self._error
         if self._task is not None and self._task is not asyncio.current_task():
             await asyncio.wait([self._task])
             if not self._task.cancelled() and self._task.exception() is not None and self._error is None:
