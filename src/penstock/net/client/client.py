@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Final, Literal
 
 import msgspec
+import numpy as np
 
 from penstock.broker.seen import Seen
 from penstock.errors import AccessError, FilterError, NetworkError, PenstockError, WireError
@@ -521,17 +522,19 @@ class Client:
 
         custody = Custody(dealt_with)
         top = self._seen.top(block.header.origin)
-        new = self._seen.add(block.header.origin, block.numbers).tolist()
+        new = self._seen.add(block.header.origin, block.numbers)
         if block.keys is None or block.key_offsets is None:
             raise WireError("events came without saying for which subscriptions")
         subscriptions = self._subscriptions
-        keys, offsets, numbers = block.keys.tolist(), block.key_offsets.tolist(), block.numbers.tolist()
-        for at, is_new in enumerate(new):
-            if is_new:
-                for key in keys[offsets[at] : offsets[at + 1]]:
-                    subscription = subscriptions.get(key)
-                    if subscription is not None:
-                        subscription.put_one(block, at, numbers[at] < top, custody)
+        data, offsets = bytes(block.data), block.offsets.tolist()
+        late = (block.numbers < top).tolist()
+        # An event comes up once for each subscription that it is for.
+        rows = np.repeat(np.arange(len(block)), np.diff(block.key_offsets))
+        kept = new[rows]
+        for key, at in zip(block.keys[kept].tolist(), rows[kept].tolist(), strict=True):
+            subscription = subscriptions.get(key)
+            if subscription is not None:
+                subscription.put(data[offsets[at] : offsets[at + 1]], block, at, late[at], custody)
         custody.release()
 
     # The end

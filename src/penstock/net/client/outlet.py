@@ -83,7 +83,8 @@ class Outlet:
 
     def put_many(self, key: str, events: list[bytes]) -> "list[asyncio.Future[None]]":
         """Publish events, each block with a future of its own."""
-        if sum(map(len, events)) + len(events) * _EVENT_OVERHEAD > BLOCK_BYTES or len(events) > BLOCK_EVENTS:
+        room = min(BLOCK_BYTES, self.frame_bytes - _FRAME_OVERHEAD)
+        if sum(map(len, events)) + len(events) * _EVENT_OVERHEAD > room or len(events) > BLOCK_EVENTS:
             if len(events) == 1:
                 return [self.put(key, events[0])]
             middle = len(events) // 2
