@@ -22,6 +22,9 @@ from penstock.wire.messages import Advertise, Subscribe, Sync
 from penstock.wire.requests import Offer, Traced, Want, write_request
 
 TIMES = Times(settle=1.0, resume=3.0, grace=3.0, patience=10.0, linger=30.0)
+LATER = 2.0
+"""When all who want events of a new advertisement have said so."""
+
 NOBODY = Identity(subject="", grants=EVERYTHING)
 
 
@@ -81,8 +84,8 @@ class Case:
             self.runtime.on_frame(link, kind, payload, now)
         self.flush()
 
-    def spoken(self, link: Link, number: int, message: Spoken) -> None:
-        self.hear(link, numbered(Kind.MESSAGE, number, write_spoken(message)))
+    def spoken(self, link: Link, number: int, message: Spoken, now: float = 0.0) -> None:
+        self.hear(link, numbered(Kind.MESSAGE, number, write_spoken(message)), now)
 
     def flush(self) -> None:
         while self.runtime.dirty:
@@ -104,7 +107,7 @@ def test_a_frame_is_acknowledged_when_everybody_further_on_has_acknowledged_it()
     p, q = publishing(case), case.client("q")
     case.hear(q, numbered(Kind.MESSAGE, 1, write_request(Want(1, 1, "true"))))
     n = case.neighbour()
-    case.hear(p, events_frame(2, "1", {"x": 1}))
+    case.hear(p, events_frame(2, "1", {"x": 1}), LATER)
     (to_q,), (to_n,) = case.wires["q"].events(), case.wires["n"].events()
     assert case.wires["p"].acked == 1
     q.session.on_ack(to_q.to_bytes(8, "big"))
@@ -119,7 +122,7 @@ def test_what_a_link_that_failed_had_is_sent_again_after_a_while() -> None:
     case = Case()
     p = publishing(case)
     n = case.neighbour()
-    case.hear(p, events_frame(2, "1", {"x": 1}))
+    case.hear(p, events_frame(2, "1", {"x": 1}), LATER)
     case.runtime.end(n, 5.0, failed=True)
     case.tick(5.5)
     assert case.wires["p"].acked == 1
@@ -134,7 +137,7 @@ def test_what_is_to_be_sent_again_is_not_mixed_up_with_a_new_session_of_its_publ
     case = Case()
     p = publishing(case)
     n = case.neighbour()
-    case.hear(p, events_frame(2, "1", {"x": 1}))
+    case.hear(p, events_frame(2, "1", {"x": 1}), LATER)
     case.runtime.end(n, 5.0, failed=True)
     again = case.client("p")
     assert p.phase is LinkPhase.GONE
@@ -151,13 +154,13 @@ def test_what_a_neighbour_returns_has_failed_here_too() -> None:
     case = Case()
     p = publishing(case)
     n = case.neighbour()
-    case.hear(p, events_frame(2, "1", {"x": 1}))
+    case.hear(p, events_frame(2, "1", {"x": 1}), LATER)
     (number,) = case.wires["n"].events()
-    case.spoken(n, 2, Returned(number))
+    case.spoken(n, 2, Returned(number), LATER)
     n.session.on_ack(number.to_bytes(8, "big"))
-    case.tick(0.5)
+    case.tick(2.5)
     assert case.wires["p"].acked == 1
-    case.tick(1.5)
+    case.tick(3.5)
     assert len(case.wires["n"].events()) == 2
 
 
@@ -205,7 +208,7 @@ def test_a_reader_that_nobody_waits_for_may_take_its_time() -> None:
     case = Case()
     p, q = publishing(case), case.client("q")
     case.hear(q, numbered(Kind.MESSAGE, 1, write_request(Want(1, 1, "true"))))
-    case.hear(p, events_frame(2, "1", {"x": 1}))
+    case.hear(p, events_frame(2, "1", {"x": 1}), LATER)
     case.tick(1000.0)
     assert not q.is_paused
     assert not q.is_warned
