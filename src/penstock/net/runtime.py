@@ -6,6 +6,7 @@ up to the broker of the publisher, which sends it again by the ways that there a
 they have had.
 """
 
+import secrets
 from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
@@ -330,7 +331,9 @@ class Runtime:
             if link.phase is LinkPhase.GONE or attempts >= _ATTEMPTS_MAX:
                 self.counts["lost"] += len(block)
             else:
-                again = block.with_header(msgspec.structs.replace(block.header, rescued=True))
+                again = block.with_header(
+                    msgspec.structs.replace(block.header, rescued=secrets.randbits(62) | 1)
+                )
                 due = self._now + self._times.settle
                 self._again.append(_Again(due, link, number, again, attempts + 1))
                 self.counts["rescued"] += len(block)
@@ -471,6 +474,7 @@ class Runtime:
                 self._watch_client(link, now)
             else:
                 self._watch_neighbour(link, now)
+        self._carry_out(self.broker.let_go(now), now, None)
         self._send_again(now)
 
     def core_tick(self, now: float) -> None:

@@ -1,6 +1,7 @@
 """What a client publishes: numbered by itself, gathered into blocks, kept until acknowledged."""
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -54,9 +55,9 @@ class Outlet:
     def use(self, session: Session) -> int:
         """Send by a new session, again what was not acknowledged in the old one; return how many events."""
         old, self._session = self._session, session
-        again = 0
+        again, mark = 0, secrets.randbits(62) | 1
         for block, custody in old.hand_over() if old is not None else ():
-            header = msgspec.structs.replace(block.header, rescued=True)
+            header = msgspec.structs.replace(block.header, rescued=mark)
             session.push_block(block.with_header(header), custody)
             if custody is not None:
                 custody.release()
