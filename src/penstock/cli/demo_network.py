@@ -25,6 +25,9 @@ FLIGHTS_DEFAULT: Final = 30_000
 _WIDTH: Final = 140
 """Columns of a table in a pipe, which has no width of its own."""
 
+_WIDE: Final = 110
+"""From so many columns on there is room for filters."""
+
 
 def show(scene: Scene, table: "pa.Table") -> int:
     """Send flights through a network, and print what comes of it; the status is that of the program."""
@@ -136,7 +139,9 @@ def _print_table(play: Play) -> None:
     table = Table(title="What arrived", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     table.add_column("subscriber", style="bold")
     table.add_column("at", no_wrap=True)
-    table.add_column("wants flights where", ratio=1, overflow="fold")
+    wide = console.width >= _WIDE
+    if wide:
+        table.add_column("wants flights where", ratio=1, overflow="fold")
     for heading in ("expected", "arrived", "late", "twice", "brokers on the\nway, before", "after\nthe kill"):
         table.add_column(heading, justify="right", style="cyan" if heading == "arrived" else "")
     for at, (one, inbox) in enumerate(zip(play.scene.subscribers, play.inboxes, strict=True)):
@@ -144,7 +149,7 @@ def _print_table(play: Play) -> None:
         table.add_row(
             escape(one.name),
             " → ".join(play.talked_to[at]),
-            escape(one.filter),
+            *([escape(one.filter)] if wide else []),
             *(f"{figure:,}" for figure in figures),
             *(_hops(hops) for hops in inbox.hops),
         )

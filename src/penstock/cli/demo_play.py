@@ -234,7 +234,7 @@ class Play:
             await asyncio.sleep(_POLL)
             told = self._tell(tell, told, None)
         await asyncio.sleep(_AFTER)
-        self.seconds = self.last_delivery
+        self.seconds = self.last_delivery or self.clock()
 
     def _put(self, rows: list[int]) -> "set[asyncio.Future[None]]":
         now = self.clock()
