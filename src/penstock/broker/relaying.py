@@ -131,7 +131,7 @@ class Relaying:
         new = self._seen.add(block.header.origin, block.numbers)
         if block.header.rescued:
             # Those behind the failure may not have had it; others will drop it.
-            new = self._rescued.add(block.header.rescued, block.numbers)
+            new = self._rescued.add(block.header.origin, block.header.rescued, block.numbers)
         self.duplicates += len(block) - int(np.count_nonzero(new))
         self.late += int(np.count_nonzero(new & (block.numbers < top)))
         return new
