@@ -21,6 +21,7 @@ from penstock.net.torture.overlay import Overlay
 from penstock.net.torture.plan import KINDS, draw_network
 from penstock.net.torture.report import Options, Report
 from penstock.net.torture.run import Say, Torture
+from penstock.routing.schemes.catalog import scheme_named
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
         events=options.events,
         faults=_kinds(options.faults),
         single_homed=options.single_homed,
+        scheme=options.scheme,
     )
     with _folder(options.keep_logs) as folder, telling(f"torture, seed {asked.seed}") as say:
         report = _torture(asked, folder, say)
@@ -78,7 +80,8 @@ def _folder(kept: str | None) -> Iterator[Path]:
 
 def _torture(options: Options, folder: Path, say: Say) -> Report:
     network = draw_network(options.seed, options.brokers, single_homed=options.single_homed)
-    overlay = Overlay(network, folder)
+    scheme_named(options.scheme)
+    overlay = Overlay(network, folder, options.scheme)
     connect = cast(Connect, penstock.connect)
 
     async def suffer() -> Report:

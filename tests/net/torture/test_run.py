@@ -241,5 +241,7 @@ def test_the_command_draws_the_same_plan_again() -> None:
         "penstock torture --seed 4 --rounds 2 --seconds 3 --brokers 8 --events 9 --faults kill,stall"
     )
     assert "--faults" not in Options().command
+    assert "--scheme" not in Options().command
+    assert Options(scheme="flooding").command.endswith("--scheme flooding")
     assert Options(single_homed=True).command == f"{Options().command} --single-homed"
     assert Options(faults=()).command.endswith("--faults none")

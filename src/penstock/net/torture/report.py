@@ -18,6 +18,7 @@ class Options(msgspec.Struct, frozen=True):
     events: int = 2000
     faults: tuple[str, ...] = KINDS
     single_homed: bool = False
+    scheme: str = "covering"
 
     @property
     def command(self) -> str:
@@ -28,6 +29,8 @@ class Options(msgspec.Struct, frozen=True):
         )
         if set(self.faults) != set(KINDS):
             text += f" --faults {','.join(self.faults) or 'none'}"
+        if self.scheme != "covering":
+            text += f" --scheme {self.scheme}"
         return f"{text} --single-homed" if self.single_homed else text
 
 
