@@ -48,7 +48,8 @@ def run(options: argparse.Namespace) -> int:
 def as_dict(report: Report) -> dict[str, Any]:
     """A report for machines."""
     rows = [{**msgspec.to_builtins(row), "wrong": row.wrong} for row in report.rows]
-    return {**msgspec.to_builtins(report), "rows": rows, "right": report.is_right}
+    totals = msgspec.to_builtins(report.totals)
+    return {**msgspec.to_builtins(report), "rows": rows, "totals": totals, "right": report.is_right}
 
 
 def _kinds(text: str | None) -> tuple[str, ...]:
@@ -127,10 +128,16 @@ def _print(report: Report, kept: str | None) -> None:
 
 
 def _told(report: Report, kept: str | None) -> Iterator[str]:
-    """What there is to say besides figures."""
-    unsure = sum(row.verdict.unsure for row in report.rows)
-    if unsure:
-        yield f"{unsure:,} events of publishers that were separated were never acknowledged."
+    """What there is to say of all of it."""
+    totals = report.totals
+    yield (
+        f"{totals.faults} faults, {totals.published:,} events published, {totals.expected:,} deliveries "
+        f"checked: {totals.got:,} came, {totals.late:,} of them late, {totals.duplicates:,} twice; "
+        f"{totals.lost_apart:,} were lost between clients that were separated. The slowest recovery took "
+        f"{totals.slowest_recovery_s:.1f} s."
+    )
+    if totals.unsure:
+        yield f"{totals.unsure:,} events were never acknowledged."
     if report.is_right:
         yield f"Nothing was violated, in {report.seconds:,.0f} s."
         return

@@ -147,6 +147,9 @@ def test_a_good_network_is_found_right() -> None:
     assert [row.name for row in report.rows] == ["round 1 of 2", "round 2 of 2", "in the end"]
     assert all(row.verdict.got == row.verdict.expected > 0 for row in report.rows)
     assert all(row.recovery_s is not None for row in report.rows)
+    totals = report.totals
+    assert totals.got == totals.expected == sum(row.verdict.expected for row in report.rows)
+    assert (totals.faults, totals.late, totals.lost_apart, totals.duplicates) == (0, 0, 0, 0)
 
 
 def test_a_loss_is_found_and_ends_the_torture() -> None:
