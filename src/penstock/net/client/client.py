@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Literal
@@ -54,6 +54,12 @@ _EVERYTHING: Final = "true"
 _TOGETHER: Final = 1_024
 """Events that are encoded before the next look at how much waits."""
 
+_RESTATED: Final = 2**62 - 1
+"""The number of the last request with which a client says anew what it wants."""
+
+_PARTIAL_MAX: Final = 65_536
+"""Events of which it is remembered for which subscriptions they came."""
+
 
 class Advertisement:
     """What a client has said that it may publish."""
@@ -103,6 +109,8 @@ class Client:
         self._traces: dict[str, asyncio.Future[bytes]] = {}
         self._outlet = Outlet(self._line.flush)
         self._seen = Seen(2**20)
+        self._is_restating = False
+        self._partial: dict[tuple[str, int], set[int]] = {}
 
     # The connection
 
@@ -129,8 +137,11 @@ class Client:
         self._outlet.frame_bytes = welcome.frame_bytes
         for advertisement in self._advertisements.values():
             self._say(Offer(0, advertisement.key, advertisement.filter))
-        for subscription in self._subscriptions.values():
-            self._say(Want(0, subscription.key, subscription.filter))
+        # What comes before all is said may have come for some subscriptions only.
+        self._is_restating = bool(self._subscriptions)
+        last = next(reversed(self._subscriptions), None)
+        for key, subscription in self._subscriptions.items():
+            self._say(Want(_RESTATED if key == last else 0, key, subscription.filter))
         for request, _future in self._asked.values():
             self._say(request)
         return self._outlet.use(session)
@@ -174,6 +185,7 @@ class Client:
     def answered(self, answer: Answer) -> None:
         """The broker has answered something, or says something by itself."""
         if isinstance(answer, Done | Denied):
+            self._is_restating &= answer.request != _RESTATED
             _request, future = self._asked.get(answer.request, (None, None))
             if future is None or future.done():
                 if isinstance(answer, Denied):
@@ -346,7 +358,7 @@ class Client:
     # Receiving
 
     def receive(self, number: int, block: Block) -> None:
-        """Hand out the events of a block, but for those that came before."""
+        """Hand out the events of a block, but for those that came before for the same subscriptions."""
         session = self._line.session
 
         def dealt_with(_succeeded: bool) -> None:
@@ -363,12 +375,33 @@ class Client:
         late = (block.numbers < top).tolist()
         # An event comes up once for each subscription that it is for.
         rows = np.repeat(np.arange(len(block)), np.diff(block.key_offsets))
-        kept = new[rows]
-        for key, at in zip(block.keys[kept].tolist(), rows[kept].tolist(), strict=True):
+        pairs = zip(block.keys.tolist(), rows.tolist(), strict=True)
+        if self._is_restating or not new.all():
+            pairs = self._still_wanting(block, new.tolist(), pairs)
+        for key, at in pairs:
             subscription = subscriptions.get(key)
             if subscription is not None:
                 subscription.put(data[offsets[at] : offsets[at + 1]], block, at, late[at], custody)
         custody.release()
+
+    def _still_wanting(
+        self, block: Block, new: list[bool], pairs: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[int, int]]:
+        """The subscriptions, with their events, for which these have not come.
+
+        An event that has come usually came for all of them; but not while a broker was being told what they
+        are. Then it comes again, from whoever kept it for the broker before.
+        """
+        for key, at in pairs:
+            event = block.header.origin, int(block.numbers[at])
+            if new[at]:
+                self._partial.setdefault(event, set()).add(key)
+                if len(self._partial) > _PARTIAL_MAX:
+                    del self._partial[next(iter(self._partial))]
+                yield key, at
+            elif event in self._partial and key not in self._partial[event]:
+                self._partial[event].add(key)
+                yield key, at
 
     # The end
 
