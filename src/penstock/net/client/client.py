@@ -42,13 +42,6 @@ from penstock.wire.sessions import Custody, Session
 
 EventLike = Event | Mapping[str, object]
 
-_WAIT_FIRST: Final = 0.05
-_WAIT_MAX: Final = 2.0
-"""Seconds between two tries to connect again, the first and the longest."""
-
-_SILENT_MAX: Final = 20.0
-"""Seconds without a word after which a broker is taken for dead; it is pinged in between."""
-
 _EVERYTHING: Final = "true"
 
 _TOGETHER: Final = 1_024
@@ -395,9 +388,10 @@ class Client:
         for key, at in pairs:
             event = block.header.origin, int(block.numbers[at])
             if new[at]:
-                self._partial.setdefault(event, set()).add(key)
-                if len(self._partial) > _PARTIAL_MAX:
-                    del self._partial[next(iter(self._partial))]
+                if self._is_restating:
+                    self._partial.setdefault(event, set()).add(key)
+                    if len(self._partial) > _PARTIAL_MAX:
+                        del self._partial[next(iter(self._partial))]
                 yield key, at
             elif event in self._partial and key not in self._partial[event]:
                 self._partial[event].add(key)
