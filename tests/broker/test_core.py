@@ -26,6 +26,7 @@ from penstock.wire.messages import (
     Subscribe,
     Sync,
     Tick,
+    Unadvertise,
     Unsubscribe,
 )
 
@@ -251,3 +252,56 @@ def test_a_link_said_to_be_up_twice_begins_anew() -> None:
     assert len(b.table) == 0
     b.handle(LinkDown(), "n", 0)
     b.handle(LinkDown(), "n", 0)
+
+
+def rerouted(linger: float) -> tuple[Broker, list[object]]:
+    """A broker whose way to a tree led over n, and leads over m since time 10; and what it says about it."""
+    b = broker(linger=linger)
+    b.handle(LinkUp(client=True), "q", 0)
+    for link in ("m", "n"):
+        b.handle(LinkUp(), link, 0)
+    tree = Advertise("t", as_predicate("true"), 0)
+    b.handle(Sync((0, 1), 0, (tree,), ()), "n", 0)
+    b.handle(Sync((0, 1), 0, (), ()), "m", 0)
+    b.handle(Subscribe("s", as_predicate("x > 1")), "q", 0)
+    return b, b.handle(Control((0, 1), 1, (Advertise("t", tree.filter, 1),)), "m", 10)
+
+
+def said_to(link: str, effects: Iterable[object]) -> list[type]:
+    return [type(body) for body in sent(e for e in effects if isinstance(e, Send) and e.link == link)]
+
+
+def test_events_are_asked_for_on_a_new_way_before_they_no_longer_are_on_the_old() -> None:
+    b, effects = rerouted(linger=2)
+    assert Subscribe in said_to("m", effects)
+    assert Unsubscribe not in said_to("n", effects)
+    assert said_to("n", b.let_go(11)) == []
+    assert said_to("n", b.let_go(12)) == [Unsubscribe]
+    assert b.let_go(99) == []
+
+
+def test_a_broker_that_does_not_linger_leaves_the_old_way_at_once() -> None:
+    b, effects = rerouted(linger=0)
+    assert Unsubscribe in said_to("n", effects)
+    assert b.let_go(99) == []
+
+
+def test_a_way_that_is_taken_again_is_not_let_go_of() -> None:
+    b, _effects = rerouted(linger=2)
+    b.handle(Control((0, 1), 1, (Advertise("t", as_predicate("true"), 2),)), "n", 11)
+    assert said_to("n", b.let_go(12)) == []
+    assert said_to("m", b.let_go(13)) == [Unsubscribe]
+
+
+def test_nothing_is_asked_on_any_way_for_a_tree_that_is_gone() -> None:
+    b, _effects = rerouted(linger=2)
+    effects = b.handle(Control((0, 1), 2, (Unadvertise("t"),)), "m", 11)
+    assert Unsubscribe in said_to("m", effects)
+    assert Unsubscribe in said_to("n", effects)
+    assert b.let_go(99) == []
+
+
+def test_a_neighbour_that_is_gone_is_not_lingered_with() -> None:
+    b, _effects = rerouted(linger=2)
+    b.handle(LinkDown(), "n", 11)
+    assert b.let_go(99) == []

@@ -26,19 +26,34 @@ from penstock.routing.schemes.catalog import SCHEMES
 from penstock.routing.schemes.scheme import Source
 from penstock.wire.blocks import Block, Header
 from penstock.wire.events import decode_event, encode_event
-from penstock.wire.messages import Advertise, LinkDown, LinkUp, Publish, Subscribe, Sync
+from penstock.wire.messages import Advertise, LinkDown, LinkUp, Publish, Subscribe, Sync, Unsubscribe
 
 CLIENTS = ("c0", "c1", "c2")
 NEIGHBOURS = ("n0", "n1")
 
 
 class Brute(Scan):
-    """Decodes each event and tries every filter."""
+    """Decodes each event and tries every filter. Numbers of filters that are gone are used again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: list[Predicate | None] = []
+
+    def add(self, predicate: Predicate) -> None:
+        super().add(predicate)
+        if None in self._numbers:
+            self._numbers[self._numbers.index(None)] = predicate
+        else:
+            self._numbers.append(predicate)
+
+    def remove(self, predicate: Predicate) -> None:
+        super().remove(predicate)
+        self._numbers[self._numbers.index(predicate)] = None
 
     def match_block(self, block: Block) -> Found:
-        known = list(self._known)
+        known = self._numbers
         found = [
-            [number for number, predicate in enumerate(known) if predicate.matches(decode_event(event))]
+            [n for n, predicate in enumerate(known) if predicate and predicate.matches(decode_event(event))]
             for event in block.events()
         ]
         offsets = np.cumsum([0, *map(len, found)], dtype=np.int64)
@@ -166,6 +181,44 @@ def test_a_block_goes_where_each_of_its_events_would_go(
     assert refused == sum(len(effect.block) for effect in effects if isinstance(effect, RefuseBlock))
     # Each link is written to once, whatever the block contains.
     assert len({(type(effect), effect.link) for effect in effects}) == len(effects)
+
+
+CHANGES = st.one_of(
+    st.builds(Subscribe, st.integers(0, 3), WIDE),
+    st.builds(Subscribe, st.integers(0, 3), WIDE),
+    st.builds(Unsubscribe, st.integers(0, 3)),
+    st.builds(Advertise, st.just("1"), WIDE),
+    st.builds(LinkDown),
+)
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("matching", MATCHINGS)
+@given(
+    setting=SETTINGS,
+    steps=st.lists(
+        st.tuples(st.sampled_from(CLIENTS), CHANGES, st.lists(EVENT, min_size=1, max_size=3)), max_size=6
+    ),
+)
+def test_it_stays_so_while_clients_change_what_they_want(
+    matching: str, setting: Setting, steps: list[tuple[str, Any, list[dict[str, Any]]]]
+) -> None:
+    plain, blocks = filled(setting, Scan()), filled(setting, MATCHINGS[matching]())
+    number = 1
+    for link, change, events in steps:
+        for b in (plain, blocks):
+            b.handle(change, link, 0)
+            if isinstance(change, LinkDown):
+                # It comes back, and wants something else.
+                b.handle(LinkUp(client=True), link, 0)
+                b.handle(Subscribe(1, parse("x is not null")), link, 0)
+        expected: list[Effect] = []
+        for at, event in enumerate(events):
+            expected += plain.handle(Publish(Event(event), "n0/0.1", number + at), "n0", 0)
+        numbers = range(number, number + len(events))
+        block = packed(events, Header("n0/0.1", "somebody"), numbers)
+        assert by_block(blocks.handle_block(block, "n0", 0)) == one_by_one(expected)
+        number += len(events)
 
 
 @pytest.mark.property

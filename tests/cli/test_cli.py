@@ -120,7 +120,6 @@ def test_a_mistake_in_a_filter_is_one_line_that_says_where(
         ["demo", "--flights", "0"],
         ["match", "--subscriptions", "s.jsonl", "--events", "e.jsonl", "--jobs", "0"],
         ["compile", "--subscriptions", "s.jsonl"],
-        ["pub", "--settle", "-1"],
         ["sub"],
         ["sub", "x", "--timeout", "0"],
         ["sub", "x", "--token", "a", "--token-file", "b"],

@@ -32,7 +32,7 @@ from penstock.net.config import Times, TLSConfig
 from penstock.net.server import Server
 from penstock.wire import blocks, sessions
 from penstock.wire.frames import HELLO_BYTES_MAX, Kind, frame
-from penstock.wire.greetings import read_refused, read_welcome
+from penstock.wire.greetings import Welcome, read_refused, read_welcome, write_welcome
 from penstock.wire.requests import Ask, Bye, Denied, Done, Offer, Rejected, Want, read_answer, write_request
 
 RESUMES = Times(resume=0.5, grace=0.5, join=0.01)
@@ -649,6 +649,32 @@ def test_a_broker_without_the_shared_secret_is_refused(theirs: str | None, tmp_p
             assert isinstance(why, str)
             assert "secret" in why
             assert a.status()["links"] == b.status()["links"] == []
+
+    run(main)
+
+
+@pytest.mark.parametrize("proof", ["", "x" * 64, "\u0660", "right secret" * 4])
+def test_what_is_no_proof_of_the_shared_secret_is_refused_from_both_sides(proof: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async def answer_anybody(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(2**14)
+            writer.write(write_welcome(Welcome("a", 1, False, 0, 2**20, 2**20, proof)))
+            await reader.read()
+            writer.close()
+
+        shared = secret(tmp_path, "right secret")
+        fake = await asyncio.start_server(answer_anybody, "127.0.0.1", 0)
+        url = f"penstock://127.0.0.1:{fake.sockets[0].getsockname()[1]}"
+        with Complaints() as complaints:
+            async with fake, serving(config("b", peer_secret_file=shared, peers=[url])) as (b,):
+                async with await Raw.open(b) as raw:
+                    raw.say(hello(role="broker", name="a", token=proof))
+                    assert await refusal(raw) == "access"
+                why = await link_of(b)
+                assert isinstance(why, str)
+                assert "secret" in why
+                assert b.status()["links"] == []
+        assert complaints.records == []
 
     run(main)
 

@@ -58,8 +58,8 @@ def _spoken(draw: Draw) -> bytes:
     return write_spoken(
         draw.choice(
             (
-                Control(session, number, draw.choices(bodies, k=draw.randrange(4))),
-                Sync(session, number, bodies[:1], bodies[1:2]),  # type: ignore[arg-type]
+                Control(session, number, tuple(draw.choices(bodies, k=draw.randrange(4)))),
+                Sync(session, number, bodies[:1], bodies[1:2]),
                 Alive(session, number),
                 Resync(),
                 Returned(draw.randrange(4)),

@@ -14,13 +14,20 @@ class Advertising:
     """Keeps the trees, and has what is bound to them follow."""
 
     def __init__(
-        self, name: str, incarnation: int, trees: Trees, subscribing: Subscribing, outbox: Outbox
+        self,
+        name: str,
+        incarnation: int,
+        trees: Trees,
+        subscribing: Subscribing,
+        outbox: Outbox,
+        linger: float,
     ) -> None:
         self._name = name
         self._incarnation = incarnation
         self._trees = trees
         self._subscribing = subscribing
         self._outbox = outbox
+        self._linger = linger
         self._losses = 0
         self._lost_by: dict[str, tuple[int, int]] = {}
 
@@ -32,24 +39,30 @@ class Advertising:
             if branch.way is not None and branch.way != link
         )
 
-    def plant(self, tree: Tree, predicate: Predicate, epoch: int, way: str) -> None:
-        """Take the first copy of an advertisement, pass it on, and bind to its tree what overlaps it."""
+    def plant(self, tree: Tree, predicate: Predicate, epoch: int, way: str, now: float = 0.0) -> None:
+        """Take the first copy of an advertisement, pass it on, and bind to its tree what overlaps it.
+
+        Events are asked for on a new way before they are no longer asked for on the old one, if brokers
+        linger: until all along the new way know of it, events come the old way.
+        """
         before = self._trees.plant(tree, predicate, epoch, way)
         self._outbox.tell_all(Advertise(tree, predicate, epoch), way)
         if before != way:
             if before is not None and way != HERE:
                 # It was told that the tree can be reached through here, which is so no longer.
                 self._outbox.tell(way, [Unreachable(tree)])
-            self._subscribing.reoffer_all(tree, before)
+            if before is not None and self._linger and self._subscribing.knows(before):
+                self._trees.linger(tree, before, now + self._linger)
+            else:
+                self._subscribing.reoffer_all(tree, before)
         self._subscribing.bind(tree, predicate)
         self._subscribing.reoffer_all(tree, way)
 
     def fell(self, tree: Tree, now: float, but: str = "") -> None:
         """An advertisement is taken back: tell all but one, and unbind what was bound to its tree."""
-        way = self._trees[tree].way
         self._trees.fell(tree, now, unadvertised=True)
         self._outbox.tell_all(Unadvertise(tree), but)
-        self._subscribing.reoffer_all(tree, way)
+        self._subscribing.reoffer_everywhere(tree)
         self._subscribing.unbind(tree)
 
     # Messages
@@ -59,7 +72,7 @@ class Advertising:
         tree = message.tree
         self._trees.offer(tree, link)
         if self._trees.is_news(tree, message.epoch):
-            self.plant(tree, message.filter, message.epoch, link)
+            self.plant(tree, message.filter, message.epoch, link, now)
         elif self._trees.is_missed(tree):
             # The neighbour knows a way, but it may lead through here; with a new epoch it will not.
             self._ask_for([tree], now)
@@ -116,6 +129,11 @@ class Advertising:
         self._trees.orphan(trees, now)
         for tree in trees:
             self._outbox.tell_all(Unreachable(tree), link)
+            self._subscribing.reoffer_all(tree, link)
+
+    def let_go(self, now: float) -> None:
+        """Ask no more on ways that were left a while ago."""
+        for tree, link in self._trees.let_go(now):
             self._subscribing.reoffer_all(tree, link)
 
     def on_tick(self, now: float, lease: float) -> list[Tree]:

@@ -61,7 +61,8 @@ class Broker:
 
     `incarnation` must be higher than in any earlier life of a broker of this name that did not keep its
     state. `lease` is for how long a neighbour's state stays without hearing of it, in the unit of `now`; the
-    runtime then says Tick a few times in that time. Without a lease, only LinkDown ends it.
+    runtime then says Tick a few times in that time. Without a lease, only LinkDown ends it. `linger` is for
+    how long events of a tree are still asked for on a way that another has taken the place of.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Broker:
         advertisements: bool = True,
         incarnation: int = 0,
         lease: float | None = None,
+        linger: float = 0.0,
     ) -> None:
         scheme = make_scheme()
         self.name = name
@@ -86,7 +88,7 @@ class Broker:
         self._clients = clients = Clients()
         self._outbox = outbox = Outbox(packs=scheme.packs)
         self._subscribing = Subscribing(self.table, self.trees, clients, outbox, make_scheme)
-        self._advertising = Advertising(name, incarnation, self.trees, self._subscribing, outbox)
+        self._advertising = Advertising(name, incarnation, self.trees, self._subscribing, outbox, linger)
         self._publishing = Publishing(
             self.table,
             self.trees,
@@ -163,6 +165,13 @@ class Broker:
         if self.relaying is None:
             raise PenstockError(f"{self.name}: this broker was given nothing that matches blocks")
         self.relaying.on_block(block, link)
+        return effects
+
+    def let_go(self, now: float) -> list[Effect]:
+        """Ask no more on ways that were left a while ago; Tick does so too, but not as often."""
+        effects = self._outbox.open()
+        self._advertising.let_go(now)
+        self._outbox.close()
         return effects
 
     def admit(self, link: str, origin: str, grants: Grants, limits: Limits = NO_LIMITS) -> None:
@@ -331,6 +340,7 @@ class Broker:
             self._subscribing.on_all(message.subscriptions, link)
 
     def _on_tick(self, _message: Tick, _link: str, now: float) -> None:
+        self._advertising.let_go(now)
         if self._lease is None:
             return
         for link, state in self._outbox.links.items():

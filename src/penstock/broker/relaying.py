@@ -15,7 +15,7 @@ from penstock.broker.clients import Client, Clients
 from penstock.broker.effects import DeliverBlock, RefuseBlock, SendBlock
 from penstock.broker.needs import BlockMatching
 from penstock.broker.outbox import Outbox
-from penstock.broker.seen import Seen
+from penstock.broker.seen import Marked, Seen
 from penstock.broker.table import Table
 from penstock.broker.trees import HERE, Trees
 from penstock.filters.filter import ALWAYS
@@ -61,6 +61,7 @@ class Relaying:
         self._advertisements = advertisements
         self._floods = floods
         self._seen = Seen()
+        self._rescued = Marked()
 
     def on_block(self, block: "Block", link: str) -> None:
         """Events come from a client or from a neighbour, or are sent again after a failure (from nowhere)."""
@@ -130,7 +131,7 @@ class Relaying:
         new = self._seen.add(block.header.origin, block.numbers)
         if block.header.rescued:
             # Those behind the failure may not have had it; others will drop it.
-            new[:] = True
+            new = self._rescued.add(block.header.rescued, block.numbers)
         self.duplicates += len(block) - int(np.count_nonzero(new))
         self.late += int(np.count_nonzero(new & (block.numbers < top)))
         return new

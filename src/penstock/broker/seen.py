@@ -56,6 +56,23 @@ class Numbers:
         self.top = last
 
 
+class Marked:
+    """Which events have come of those that are sent again: each once for every time (for every mark)."""
+
+    def __init__(self, most: int = REMEMBERED_MAX) -> None:
+        self._most = most
+        self._known: dict[tuple[int, int], None] = {}
+
+    def add(self, mark: int, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Take numbers under a mark, which is that of one origin; return which are new."""
+        known = self._known
+        new = np.array([(mark, number) not in known for number in numbers.tolist()], np.bool_)
+        known.update(dict.fromkeys((mark, number) for number in numbers.tolist()))
+        while len(known) > self._most:
+            del known[next(iter(known))]
+        return new
+
+
 class Seen:
     """The numbers that have come, by origin."""
 

@@ -42,6 +42,11 @@ class Subscribing:
     def part(self, link: str) -> None:
         """A neighbour can be asked for nothing any more."""
         del self.schemes[link], self._offered[link]
+        self._trees.part(link)
+
+    def knows(self, link: str) -> bool:
+        """Whether a neighbour is there and can be asked for something."""
+        return link in self.schemes
 
     def asked_of(self, link: str) -> tuple[Subscribe, ...]:
         """All that is asked of a neighbour."""
@@ -131,13 +136,18 @@ class Subscribing:
             for source in self._table.bound(tree):
                 self._reoffer(source, link)
 
+    def reoffer_everywhere(self, tree: Tree) -> None:
+        """A tree is gone."""
+        for link in self.schemes:
+            self.reoffer_all(tree, link)
+
     def _reoffer(self, source: Source, link: str) -> None:
         """Bring up to date what a subscription asks of a neighbour."""
         if source.link == link:
             return
         scheme, offered = self.schemes[link], self._offered[link]
         entry = self._table.get(source)
-        trees = NO_TREES if entry is None else entry.trees & self._trees.through(link)
+        trees = NO_TREES if entry is None else entry.trees & self._trees.asked_through(link)
         if entry is not None and trees:
             offered.add(source)
             steps = scheme.put(source, Offer(entry.filter, trees))

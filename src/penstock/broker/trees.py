@@ -55,6 +55,7 @@ class Trees:
         self._through: dict[str, frozenset[Tree]] = {}
         self._stumps: dict[Tree, Stump] = {}
         self._offers: dict[Tree, dict[str, None]] = {}
+        self._left: dict[str, dict[Tree, float]] = {}
 
     def __getitem__(self, tree: Tree) -> Branch:
         return self._known[tree]
@@ -76,6 +77,26 @@ class Trees:
     def through(self, link: str) -> frozenset[Tree]:
         """The trees whose publishers are reached by this link."""
         return self._through.get(link, frozenset())
+
+    def asked_through(self, link: str) -> frozenset[Tree]:
+        """The trees whose events are asked for on this link: it is the way there, or was a moment ago."""
+        left = self._left.get(link)
+        return self.through(link) if not left else self.through(link) | left.keys()
+
+    def linger(self, tree: Tree, link: str, until: float) -> None:
+        """Go on asking for the events of a tree on the way that has just been left."""
+        self._left.setdefault(link, {})[tree] = until
+
+    def let_go(self, now: float) -> list[tuple[Tree, str]]:
+        """The ways that have been left for long enough, with their trees."""
+        due = [(t, link) for link, trees in self._left.items() for t, until in trees.items() if until <= now]
+        for tree, link in due:
+            self._stay(tree, link)
+        return due
+
+    def part(self, link: str) -> None:
+        """A neighbour is gone: nothing can be asked of it."""
+        self._left.pop(link, None)
 
     def any_through(self, link: str) -> Tree | None:
         """One of them, if there is any."""
@@ -122,6 +143,7 @@ class Trees:
         self._known[tree] = Branch(predicate, epoch, way)
         self._stumps.pop(tree, None)
         self._leave(tree, before)
+        self._stay(tree, way)
         self._through[way] = self.through(way) | {tree}
         return before
 
@@ -136,6 +158,8 @@ class Trees:
         """Forget a tree, but for its stump."""
         branch = self._known.pop(tree)
         self._leave(tree, branch.way)
+        for link in list(self._left):
+            self._stay(tree, link)
         self._stumps[tree] = Stump(branch.epoch, unadvertised, now)
         while len(self._stumps) > _STUMPS_MAX:
             del self._stumps[next(iter(self._stumps))]
@@ -143,6 +167,12 @@ class Trees:
     def orphans(self) -> Iterator[tuple[Tree, Branch]]:
         """The trees to which the way is lost."""
         return ((tree, branch) for tree, branch in self._known.items() if branch.way is None)
+
+    def _stay(self, tree: Tree, link: str) -> None:
+        """A way is not about to be left any more."""
+        left = self._left.get(link)
+        if left is not None and left.pop(tree, None) is not None and not left:
+            del self._left[link]
 
     def _leave(self, tree: Tree, way: str | None) -> None:
         if way is not None:

@@ -113,20 +113,14 @@ async def connected(options: argparse.Namespace, on_notice: OnNotice | None = No
         yield client
 
 
-async def advertised(client: Client, text: str | None, predicate: Predicate, settle: float) -> Advertisement:
-    """Advertise what is going to be published, which is everything if nothing else is said.
-
-    The broker knows of it then, but those further on learn of it a moment later, and only then send their
-    subscriptions this way: what is published before is acknowledged, and may miss them. So there is a pause.
-    """
+async def advertised(client: Client, text: str | None, predicate: Predicate) -> Advertisement:
+    """Advertise what is going to be published, which is everything if nothing else is said."""
     try:
-        advertisement = await client.advertise(predicate)
+        return await client.advertise(predicate)
     except AccessError as error:
         if text is None:
             raise AccessError(f"say with --advertise what the events are like: {error}") from None
         raise
-    await asyncio.sleep(settle)
-    return advertisement
 
 
 def filter_of(what: str, text: str) -> Predicate:

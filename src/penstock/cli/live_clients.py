@@ -2,7 +2,7 @@
 
 import argparse
 
-from penstock.cli.arguments import Commands, add_command, command, pause, positive, seconds
+from penstock.cli.arguments import Commands, add_command, command, positive, seconds
 
 _CONNECTING = (
     "\nWithout --url the brokers are those in PENSTOCK_URL, else penstock://127.0.0.1:7400; without a token\n"
@@ -46,7 +46,6 @@ def _add_pub(commands: "Commands[argparse.ArgumentParser]") -> None:
         help="do not wait for acknowledgements before more is published, only in the end",
     )
     _add_reading(pub)
-    _add_settle(pub)
     _add_quiet(pub)
     _add_connecting(pub)
     pub.set_defaults(run=command("cli.pub", "run"))
@@ -99,7 +98,6 @@ def _add_advertise(commands: "Commands[argparse.ArgumentParser]") -> None:
     advertise.add_argument("filter", metavar="FILTER", help="what will be published, in SQL")
     advertise.add_argument("--hold", action="store_true", help="stay when the input ends, until Ctrl-C")
     _add_reading(advertise)
-    _add_settle(advertise)
     _add_quiet(advertise)
     _add_connecting(advertise)
     advertise.set_defaults(run=command("cli.pub", "advertise"))
@@ -125,7 +123,6 @@ def _add_trace(commands: "Commands[argparse.ArgumentParser]") -> None:
         "--advertise", metavar="FILTER", help="what the event is like, in SQL (default: true, everything)"
     )
     _add_family(trace)
-    _add_settle(trace)
     trace.add_argument("--json", action="store_true", help="print the report as JSON")
     _add_connecting(trace)
     trace.set_defaults(run=command("cli.trace", "run"))
@@ -198,16 +195,6 @@ def _add_family(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=FAMILY",
         help="read an attribute as bool, number, string or time; repeat for more (JSON has no times)",
-    )
-
-
-def _add_settle(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--settle",
-        type=pause,
-        default=0.5,
-        metavar="SECONDS",
-        help="wait so long before publishing, until all brokers know what is advertised (default: 0.5)",
     )
 
 

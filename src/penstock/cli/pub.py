@@ -42,7 +42,7 @@ async def _publish(options: argparse.Namespace) -> int:
     # A mistake in an argument is told before anything is published.
     given = reading.arguments(options.events)
     async with connected(options, counts.on_notice) as client:
-        advertisement = await advertised(client, options.advertise, predicate, options.settle)
+        advertisement = await advertised(client, options.advertise, predicate)
         publisher = Publisher(client, advertisement, counts, options)
         with _summary(counts, options, "published" if options.no_ack else "published and acknowledged"):
             if options.events:
@@ -64,7 +64,7 @@ async def _hold(options: argparse.Namespace) -> int:
             await output.write(b"%d\n" % counts.done)
 
         async with connected(options, counts.on_notice) as client:
-            advertisement = await advertised(client, options.filter, predicate, options.settle)
+            advertisement = await advertised(client, options.filter, predicate)
             if not options.quiet:
                 note(f"advertised at {client.broker}: {advertisement.filter}")
             with _summary(counts, options, "published and acknowledged"):

@@ -32,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
         brokers=options.brokers,
         events=options.events,
         faults=_kinds(options.faults),
+        single_homed=options.single_homed,
     )
     with _folder(options.keep_logs) as folder, telling(f"torture, seed {asked.seed}") as say:
         report = _torture(asked, folder, say)
@@ -76,7 +77,7 @@ def _folder(kept: str | None) -> Iterator[Path]:
 
 
 def _torture(options: Options, folder: Path, say: Say) -> Report:
-    network = draw_network(options.seed, options.brokers)
+    network = draw_network(options.seed, options.brokers, single_homed=options.single_homed)
     overlay = Overlay(network, folder)
     connect = cast(Connect, penstock.connect)
 
@@ -105,12 +106,12 @@ def _print(report: Report, kept: str | None) -> None:
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     table.add_column("round")
     table.add_column("faults")
-    for heading in ("events", "expected", "got", "late", "lost in\nwindows", "twice", "recovery\ns"):
+    for heading in ("events", "expected", "got", "late", "lost when\nseparated", "twice", "recovery\ns"):
         table.add_column(heading, justify="right")
     for row in report.rows:
         verdict = row.verdict
         figures = (verdict.published, verdict.expected, verdict.got, verdict.late)
-        more = (verdict.lost_inside, verdict.duplicates)
+        more = (verdict.lost_apart, verdict.duplicates)
         table.add_row(
             row.name,
             "\n".join(row.faults) or "none",
@@ -126,7 +127,7 @@ def _told(report: Report, kept: str | None) -> Iterator[str]:
     """What there is to say besides figures."""
     unsure = sum(row.verdict.unsure for row in report.rows)
     if unsure:
-        yield f"{unsure:,} events were published in windows without their broker having acknowledged them."
+        yield f"{unsure:,} events of publishers that were separated were never acknowledged."
     if report.is_right:
         yield f"Nothing was violated, in {report.seconds:,.0f} s."
         return

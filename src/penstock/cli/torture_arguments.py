@@ -29,10 +29,14 @@ def add_torture_command(commands: "Commands[argparse.ArgumentParser]") -> None:
         "  penstock torture --faults short,stall --seconds 5\n"
         "  penstock torture --seed 7 --keep-logs logs\n"
         f"{_KINDS}\n"
-        "Everything is on this machine's loopback interface, and ends with the command. Nothing may come\n"
-        "twice or to the wrong subscription. What is lost while something is broken is counted; anything\n"
-        "else that is lost is a violation. If there is one it is told, with the command that draws the same\n"
-        "plan again, and the exit status is 1.\n",
+        "Everything is on this machine's loopback interface, and ends with the command. Any one broker can\n"
+        "be gone without the others being parted, and clients have two or three brokers to go to. Every\n"
+        "event that is acknowledged must come once to every subscription that wants it, late only if it\n"
+        "says so, whatever fails on the way. It may be missing only where publisher and subscriber were\n"
+        "separated: one had no broker left to go to, several faults at once parted the brokers, or a\n"
+        "consumer that read nothing was told that it misses events. Such losses are counted; any other is a\n"
+        "violation. If there is one it is told, with the command that draws the same plan again, and the\n"
+        "exit status is 1.\n",
     )
     torture.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the plan (1)")
     torture.add_argument(
@@ -51,6 +55,12 @@ def add_torture_command(commands: "Commands[argparse.ArgumentParser]") -> None:
     )
     torture.add_argument(
         "--faults", metavar="KINDS", help="only these kinds, with commas between them, or none (default: all)"
+    )
+    torture.add_argument(
+        "--single-homed",
+        action="store_true",
+        help="give the first publisher and the first subscriber one broker only, without which they are "
+        "separated from the others",
     )
     torture.add_argument(
         "--keep-logs", metavar="FOLDER", help="leave here what brokers print and what clients notice"

@@ -28,7 +28,7 @@ async def _trace(options: argparse.Namespace) -> int:
     if not predicate.matches(event):
         raise InputError(f"the event is not as advertised: {options.advertise}")
     async with connected(options, _on_notice) as client:
-        advertisement = await advertised(client, options.advertise, predicate, options.settle)
+        advertisement = await advertised(client, options.advertise, predicate)
         report = await client.trace(event, advertisement=advertisement)
     if options.json:
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")

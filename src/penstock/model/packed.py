@@ -8,6 +8,7 @@ four bytes. Of a name that is there twice the last counts; both count as attribu
 `penstock.matching.kernels.packed_maps` reads the same form, and accepts the same bytes.
 """
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import Annotated, Final, NoReturn
 
@@ -15,8 +16,8 @@ import msgspec
 from msgspec.msgpack import Ext
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
-from penstock.model.events import NO_ATTRIBUTE, Event
-from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, NAME_LENGTH_MAX, STRING_LENGTH_MAX
+from penstock.model.events import NO_ATTRIBUTE, Event, as_event
+from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN, NAME_LENGTH_MAX, STRING_LENGTH_MAX
 from penstock.model.names import check_name
 from penstock.model.values import Time, Value, to_value
 
@@ -53,6 +54,34 @@ def encode_event(event: Event) -> bytes:
             }
         )
     return _ENCODE(attributes)
+
+
+def encode_mapping(given: Event | Mapping[str, object]) -> bytes:
+    """An event, or the mapping that one can be made of, as bytes; raises EventError or LimitError.
+
+    The same as making an event of it and encoding that. A plain dict of plain values, which most are, is
+    only looked through.
+    """
+    if type(given) is dict and given and len(given) <= ATTRIBUTES_MAX and _is_plain(given):
+        return _ENCODE(given)
+    return encode_event(as_event(given))
+
+
+def _is_plain(given: dict[object, object]) -> bool:
+    """Whether these are certainly attributes of an event as they are; where it is not sure, false."""
+    for name, value in given.items():
+        if type(name) is not str or not (0 < len(name) <= NAME_LENGTH_MAX and name.isascii()):
+            return False
+        kind = type(value)
+        if kind is str:
+            if len(value) > STRING_LENGTH_MAX or not value.isascii():  # type: ignore[arg-type, attr-defined]
+                return False
+        elif kind is int:
+            if not INTEGER_MIN <= value <= INTEGER_MAX:  # type: ignore[operator]
+                return False
+        elif kind is not float and kind is not bool:
+            return False
+    return True
 
 
 def decode_event(data: bytes | bytearray | memoryview) -> Event:

@@ -6,6 +6,7 @@ up to the broker of the publisher, which sends it again by the ways that there a
 they have had.
 """
 
+import secrets
 from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
@@ -16,7 +17,7 @@ import msgspec
 from penstock.broker.clients import Limits as ClientLimits
 from penstock.broker.core import Broker
 from penstock.broker.effects import Deliver, DeliverBlock, Effect, Refuse, RefuseBlock, Send, SendBlock
-from penstock.broker.quotas import Meter
+from penstock.broker.quotas import Meter, Quotas
 from penstock.errors import EventError, FilterError, LimitError, PenstockError, WireError
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
@@ -58,6 +59,9 @@ from penstock.wire.requests import (
 )
 from penstock.wire.sessions import CLIENT_WINDOW, Custody, Session
 
+_METERS_MAX: Final = 10_000
+"""Subjects whose use is remembered, those that came last."""
+
 _ATTEMPTS_MAX: Final = 5
 """Times that events are sent again before they are given up."""
 
@@ -98,6 +102,7 @@ class Runtime:
         self._is_held_up = False
         self._now = 0.0
         self._joined_until = 0.0
+        self._meters: dict[str, tuple[Quotas, Meter]] = {}
 
     # Links
 
@@ -135,11 +140,22 @@ class Runtime:
         link.when_slow = hello.when_slow
         link.expires_at = identity.expires_at
         quotas = identity.quotas
-        link.meter = Meter(quotas, now, frame_bytes=self._limits.frame_bytes)
+        link.meter = self._meter_for(identity, now)
         self._add(link, LinkUp(client=True), now)
         limits = ClientLimits(quotas.subscriptions or 2**62, quotas.advertisements or 2**62)
         self.broker.admit(name, origin_of(hello, identity), identity.grants, limits)
         return link
+
+    def _meter_for(self, identity: Identity, now: float) -> Meter:
+        """What counts what somebody sends: over all connections of one subject, and over reconnections."""
+        known = self._meters.pop(identity.subject, None) if identity.subject else None
+        if known is None or known[0] != identity.quotas:
+            known = identity.quotas, Meter(identity.quotas, now, frame_bytes=self._limits.frame_bytes)
+        if identity.subject:
+            self._meters[identity.subject] = known
+            if len(self._meters) > _METERS_MAX:
+                del self._meters[next(iter(self._meters))]
+        return known[1]
 
     def may_go_on(self, link: Link, identity: Identity) -> bool:
         """Whether a client that comes back may do what it might before; if so, for as long as it may now."""
@@ -315,7 +331,9 @@ class Runtime:
             if link.phase is LinkPhase.GONE or attempts >= _ATTEMPTS_MAX:
                 self.counts["lost"] += len(block)
             else:
-                again = block.with_header(msgspec.structs.replace(block.header, rescued=True))
+                again = block.with_header(
+                    msgspec.structs.replace(block.header, rescued=secrets.randbits(62) | 1)
+                )
                 due = self._now + self._times.settle
                 self._again.append(_Again(due, link, number, again, attempts + 1))
                 self.counts["rescued"] += len(block)
@@ -456,6 +474,7 @@ class Runtime:
                 self._watch_client(link, now)
             else:
                 self._watch_neighbour(link, now)
+        self._carry_out(self.broker.let_go(now), now, None)
         self._send_again(now)
 
     def core_tick(self, now: float) -> None:

@@ -47,6 +47,7 @@ class Server:
             advertisements=config.advertisements,
             incarnation=incarnation,
             lease=config.times.lease,
+            linger=config.times.grace,
         )
         self._runtime = Runtime(
             self._broker, config.limits, config.times, lambda: msgspec.json.encode(self.status())

@@ -4,6 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.errors import WireError
+
 _KEPT_MAX: Final = 1_000
 """Traces under way that are remembered."""
 
@@ -42,7 +44,12 @@ class Tracing:
             trace.sent_to[link] = None
 
     def add(self, trace: str, link: str, report: bytes) -> None:
-        """A neighbour reports what became of it there."""
+        """A neighbour reports what became of it there. Raises WireError."""
+        try:
+            # It goes on as it is, so nobody further on would know whose mistake it was.
+            msgspec.json.decode(report)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            raise WireError("the report of a trace is no JSON") from None
         if len(self._reports) >= _KEPT_MAX:
             del self._reports[next(iter(self._reports))]
         self._reports[trace, link] = msgspec.Raw(report)

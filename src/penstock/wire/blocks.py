@@ -30,14 +30,15 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What is said of all events of a block.
 
     `tree`: the way that they take; from a client the key of its advertisement. `origin`: who numbers them.
-    `hops`: brokers passed. `rescued`: sent again after a failure, perhaps to some who have had them.
-    `trace`: the mark of an event whose way is to be reported.
+    `hops`: brokers passed. `rescued`: 0, or the mark that these events have because they are sent again
+    after a failure, perhaps to some who have had them; each time another one, so that they do not go round in
+    a circle. `trace`: the mark of an event whose way is to be reported.
     """
 
     tree: Tree
     origin: str
     hops: int = 0
-    rescued: bool = False
+    rescued: int = 0
     trace: str = ""
 
 

@@ -5,6 +5,6 @@ takes such bytes from outside has them checked, by decoding or by `penstock.matc
 forwards them afterwards leaves them as they are.
 """
 
-from penstock.model.packed import TIME_BYTES, TIME_CODE, decode_event, encode_event
+from penstock.model.packed import TIME_BYTES, TIME_CODE, decode_event, encode_event, encode_mapping
 
-__all__ = ["TIME_BYTES", "TIME_CODE", "decode_event", "encode_event"]
+__all__ = ["TIME_BYTES", "TIME_CODE", "decode_event", "encode_event", "encode_mapping"]

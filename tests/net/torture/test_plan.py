@@ -19,12 +19,13 @@ from penstock.net.torture.plan import (
 )
 
 networks = st.builds(draw_network, st.integers(0, 10_000), st.integers(7, 12))
+any_networks = st.builds(draw_network, st.integers(0, 10_000), st.integers(7, 12), single_homed=st.booleans())
 kinds = st.lists(st.sampled_from(KINDS), unique=True).map(tuple)
 
 
 @st.composite
 def rounds(draw: st.DrawFn) -> tuple[Network, Round]:
-    network = draw(networks)
+    network = draw(any_networks)
     seconds, events = draw(st.floats(0.5, 30)), draw(st.integers(0, 60))
     number = draw(st.integers(1, 20))
     return network, draw_round(network, number, kinds=draw(kinds), seconds=seconds, events=events)
@@ -32,22 +33,26 @@ def rounds(draw: st.DrawFn) -> tuple[Network, Round]:
 
 @pytest.mark.property
 @given(networks)
-def test_overlays_are_connected_and_have_circles(network: Network) -> None:
-    reached, added = {0}, True
-    while added:
-        more = {b for link in network.links if reached & set(link) for b in link} - reached
-        added = bool(more)
-        reached |= more
-    assert reached == set(range(network.brokers))
-    assert len(network.links) >= network.brokers
+def test_overlays_stay_connected_when_any_broker_is_gone(network: Network) -> None:
+    for gone in range(network.brokers):
+        reached = {next(broker for broker in range(network.brokers) if broker != gone)}
+        for _step in range(network.brokers):
+            reached |= {b for link in network.links if reached & set(link) for b in link if b != gone}
+        assert reached == set(range(network.brokers)) - {gone}
+        assert sum(gone in link for link in network.links) >= 2
+    assert len(set(map(frozenset, network.links))) == len(network.links)
     assert network == draw_network(network.seed, network.brokers)
 
 
 @pytest.mark.property
 @given(networks)
-def test_some_clients_can_resume_only_and_some_can_go_elsewhere(network: Network) -> None:
-    for clients in (network.publishers, network.subscribers):
-        assert {len(network.clients[number].homes) > 1 for number in clients} == {True, False}
+def test_clients_have_several_brokers_unless_single_ones_are_asked_for(network: Network) -> None:
+    assert all(len(set(client.homes)) > 1 for client in network.clients)
+    other = draw_network(network.seed, network.brokers, single_homed=True)
+    for clients in (other.publishers, other.subscribers):
+        assert [len(other.clients[number].homes) == 1 for number in clients] == [
+            number == clients[0] for number in clients
+        ]
 
 
 @pytest.mark.property

@@ -10,6 +10,7 @@ from penstock.errors import PenstockError
 from penstock.filters.parsing import as_predicate
 from penstock.model.events import Event, as_event
 from penstock.model.values import Value
+from penstock.net.client.notices import Notice
 from penstock.net.torture import plan, run
 from penstock.net.torture.plan import Fault
 from penstock.net.torture.probing import Wave, first_streak
@@ -47,9 +48,14 @@ class Hub:
         self.faults: list[str] = []
         self.crashes: list[str] = []
         self.complaints: list[str] = []
+        self.tells = False
+        self.listeners: list[Callable[[Notice], None]] = []
 
-    async def connect(self, urls: Sequence[str], **_options: object) -> "MemoryNet":
+    async def connect(
+        self, urls: Sequence[str], *, on_notice: Callable[[Notice], None], **_options: object
+    ) -> "MemoryNet":
         assert urls
+        self.listeners.append(on_notice)
         self.open += 1
         return MemoryNet(self)
 
@@ -68,6 +74,8 @@ class Hub:
     async def suffer(self, fault: Fault) -> list[str]:
         self.faults.append(fault.kind)
         self.is_down = True
+        if self.tells:
+            self.listeners[fault.target](Notice("paused", "not taken fast enough", 0))
         await asyncio.sleep(fault.length)
         self.is_down = self.stays_down
         return self.complaints
@@ -165,18 +173,23 @@ def test_what_nobody_published_is_found() -> None:
     assert report.wrong == ["unknown: {'x': 1} came to subscription " + report.wrong[0].split()[-1]]
 
 
-def test_losses_while_a_broker_is_down_are_counted_and_excused() -> None:
+@pytest.mark.parametrize("kind", ["kill", "term", "long", "short", "failover"])
+def test_losses_while_there_are_other_ways_are_violations(kind: str) -> None:
     hub = Hub()
-    report = tortured(hub, faults=("kill",))
-    assert report.is_right
-    assert hub.faults
-    assert set(hub.faults) == {"kill"}
-    assert report.rows[0].verdict.lost_inside > 0
-
-
-def test_losses_while_a_link_is_cut_for_a_moment_are_violations() -> None:
-    report = tortured(Hub(), faults=("short",))
+    report = tortured(hub, faults=(kind,))
+    assert set(hub.faults) == {kind}
     assert {text.split(":")[0] for text in report.rows[0].wrong} == {"lost"}
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_losses_of_a_consumer_that_is_told_so_are_counted_and_excused(
+    told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "_filter", lambda *_round: "true")
+    hub = Hub()
+    hub.tells = told
+    report = tortured(hub, faults=("dead",))
+    assert (report.rows[0].verdict.lost_apart > 0) == told
 
 
 def test_a_network_that_does_not_recover_is_told_of() -> None:
@@ -228,4 +241,5 @@ def test_the_command_draws_the_same_plan_again() -> None:
         "penstock torture --seed 4 --rounds 2 --seconds 3 --brokers 8 --events 9 --faults kill,stall"
     )
     assert "--faults" not in Options().command
+    assert Options(single_homed=True).command == f"{Options().command} --single-homed"
     assert Options(faults=()).command.endswith("--faults none")

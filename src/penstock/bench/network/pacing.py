@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK: Final = 512
+BLOCK: Final = 2_048
 """Events that are handed to a client at once, at most."""
 
 NS: Final = 1_000_000_000

@@ -22,6 +22,7 @@ from penstock.bench.network import pacing
 from penstock.bench.network.party import Party, parties
 from penstock.bench.network.workload import Oracle, Plan, Workload
 from penstock.errors import PenstockError
+from penstock.net.serve import loop_factory
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -148,7 +149,9 @@ def _run(pipe: "Connection", work: Work, name: str, task: Task) -> None:
     # Ctrl-C is the parent's to tell of; it then closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        asyncio.run(work(pipe, parties()[name], task))
+        # The quickest loop that there is, for all parties.
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(work(pipe, parties()[name], task))
     except Exception as error:
         with contextlib.suppress(OSError):
             pipe.send(Failed(f"{type(error).__name__}: {error}"))

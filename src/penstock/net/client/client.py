@@ -4,22 +4,24 @@ import asyncio
 import random
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Literal
 
 import msgspec
+import numpy as np
 
 from penstock.broker.seen import Seen
 from penstock.errors import AccessError, FilterError, NetworkError, PenstockError, WireError
 from penstock.filters.parsing import PredicateLike, as_predicate
-from penstock.model.events import Event, as_event
+from penstock.model.events import Event
 from penstock.net.client.notices import Notice
 from penstock.net.client.outlet import Outlet
 from penstock.net.client.subscriptions import QUEUE_DEFAULT, Acking, Callback, Subscription
 from penstock.net.connection import FrameConnection, Owner
 from penstock.net.opening import RefusedError, Way, open_connection
 from penstock.wire.blocks import Block
-from penstock.wire.events import encode_event
+from penstock.wire.events import encode_mapping
 from penstock.wire.frames import Kind
 from penstock.wire.greetings import VERSION, Hello, Welcome, read_refused
 from penstock.wire.requests import (
@@ -51,6 +53,9 @@ _SILENT_MAX: Final = 20.0
 """Seconds without a word after which a broker is taken for dead; it is pinged in between."""
 
 _EVERYTHING: Final = "true"
+
+_TOGETHER: Final = 1_024
+"""Events that are encoded before the next look at how much waits."""
 
 
 class Advertisement:
@@ -408,10 +413,15 @@ class Client:
         await self._ask(lambda number: Want(number, subscription.key, text))
         subscription.filter = text
 
-    async def end_subscription(self, subscription: Subscription) -> None:
-        """Want it no more."""
-        if self._subscriptions.pop(subscription.key, None) is not None and not self._is_closed:
+    async def end_subscription(self, subscription: Subscription, *, wait: bool) -> None:
+        """Want it no more; perhaps wait until the broker knows, as far as there is one."""
+        if self._subscriptions.pop(subscription.key, None) is None or self._is_closed:
+            return
+        if wait and self._connection is not None:
             await self._ask(lambda number: Unwant(number, subscription.key))
+        else:
+            self._say(Unwant(0, subscription.key))
+            self._flush()
 
     async def status(self) -> dict[str, Any]:
         """What the broker says of itself. Raises AccessError without the right to monitor."""
@@ -423,7 +433,7 @@ class Client:
     async def publish(self, event: EventLike, *, advertisement: Advertisement | None = None) -> None:
         """Publish an event, and wait until every broker that has to pass it on, and every client that it is
         for, has acknowledged it. Raises EventError, AccessError or NetworkError."""
-        data = encode_event(as_event(event))
+        data = encode_mapping(event)
         key = await self._key_for(advertisement)
         await self._outlet.room()
         self._check_open()
@@ -434,17 +444,15 @@ class Client:
     ) -> int:
         """Publish events in order and wait until all are acknowledged; return how many there were."""
         key = await self._key_for(advertisement)
-        put, count = self._outlet.put, 0
-        waiting: dict[asyncio.Future[None], None] = {}
-        for event in events:
-            future = put(key, encode_event(as_event(event)))
-            count += 1
-            if future not in waiting:
-                waiting[future] = None
-                if self._outlet.is_full:
-                    await self._outlet.room()
-                    self._check_open()
-        self._outlet.flush()
+        count = 0
+        waiting: list[asyncio.Future[None]] = []
+        left = iter(events)
+        while some := [encode_mapping(event) for event in islice(left, _TOGETHER)]:
+            waiting += self._outlet.put_many(key, some)
+            count += len(some)
+            if self._outlet.is_full:
+                await self._outlet.room()
+                self._check_open()
         for future in waiting:
             await asyncio.shield(future)
         return count
@@ -463,7 +471,7 @@ class Client:
             advertisement = next(iter(self._advertisements.values()))
         if self._outlet.is_full:
             raise NetworkError("too many events wait to be acknowledged: await flush(), or publish()")
-        return self._outlet.put(str(advertisement.key), encode_event(as_event(event)))
+        return self._outlet.put(str(advertisement.key), encode_mapping(event))
 
     async def _key_for(self, advertisement: Advertisement | None) -> str:
         """The key of an advertisement: by default of the first, which is everything where there is none."""
@@ -488,7 +496,7 @@ class Client:
 
         Raises AccessError without the right to monitor.
         """
-        data = encode_event(as_event(event))
+        data = encode_mapping(event)
         key = await self._key_for(advertisement)
         mark = secrets.token_hex(8)
         self._traces[mark] = report = asyncio.get_running_loop().create_future()
@@ -514,17 +522,19 @@ class Client:
 
         custody = Custody(dealt_with)
         top = self._seen.top(block.header.origin)
-        new = self._seen.add(block.header.origin, block.numbers).tolist()
+        new = self._seen.add(block.header.origin, block.numbers)
         if block.keys is None or block.key_offsets is None:
             raise WireError("events came without saying for which subscriptions")
         subscriptions = self._subscriptions
-        keys, offsets, numbers = block.keys.tolist(), block.key_offsets.tolist(), block.numbers.tolist()
-        for at, is_new in enumerate(new):
-            if is_new:
-                for key in keys[offsets[at] : offsets[at + 1]]:
-                    subscription = subscriptions.get(key)
-                    if subscription is not None:
-                        subscription.put_one(block, at, numbers[at] < top, custody)
+        data, offsets = bytes(block.data), block.offsets.tolist()
+        late = (block.numbers < top).tolist()
+        # An event comes up once for each subscription that it is for.
+        rows = np.repeat(np.arange(len(block)), np.diff(block.key_offsets))
+        kept = new[rows]
+        for key, at in zip(block.keys[kept].tolist(), rows[kept].tolist(), strict=True):
+            subscription = subscriptions.get(key)
+            if subscription is not None:
+                subscription.put(data[offsets[at] : offsets[at + 1]], block, at, late[at], custody)
         custody.release()
 
     # The end

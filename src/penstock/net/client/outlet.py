@@ -1,6 +1,7 @@
 """What a client publishes: numbered by itself, gathered into blocks, kept until acknowledged."""
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -54,9 +55,9 @@ class Outlet:
     def use(self, session: Session) -> int:
         """Send by a new session, again what was not acknowledged in the old one; return how many events."""
         old, self._session = self._session, session
-        again = 0
+        again, mark = 0, secrets.randbits(62) | 1
         for block, custody in old.hand_over() if old is not None else ():
-            header = msgspec.structs.replace(block.header, rescued=True)
+            header = msgspec.structs.replace(block.header, rescued=mark)
             session.push_block(block.with_header(header), custody)
             if custody is not None:
                 custody.release()
@@ -80,6 +81,20 @@ class Outlet:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self.flush)
         return gathering.future
+
+    def put_many(self, key: str, events: list[bytes]) -> "list[asyncio.Future[None]]":
+        """Publish events, each block with a future of its own."""
+        room = min(BLOCK_BYTES, self.frame_bytes - _FRAME_OVERHEAD)
+        if sum(map(len, events)) + len(events) * _EVENT_OVERHEAD > room or len(events) > BLOCK_EVENTS:
+            if len(events) == 1:
+                return [self.put(key, events[0])]
+            middle = len(events) // 2
+            return self.put_many(key, events[:middle]) + self.put_many(key, events[middle:])
+        self._send(key)
+        gathering = self._gathering[key] = _Gathering(asyncio.get_running_loop().create_future())
+        gathering.events = events
+        self._send(key)
+        return [gathering.future]
 
     def _checked_size(self, event: bytes) -> int:
         """The bytes of an event in a frame. Raises LimitError where no frame has room for it."""
@@ -126,6 +141,9 @@ class Outlet:
         if not self.is_full:
             self._room.set()
         if future.done():
+            return
+        if not self._rejected:
+            future.set_result(None)
             return
         whys = [self._rejected.pop((key, n)) for n in range(first, last) if (key, n) in self._rejected]
         if whys:

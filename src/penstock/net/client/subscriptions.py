@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -24,12 +25,13 @@ QUEUE_DEFAULT: Final = 65_536
 class Received(Mapping[str, Value]):
     """An event that came. It is decoded when something of it is looked at."""
 
-    __slots__ = ("_at", "_block", "_custody", "_event", "late")
+    __slots__ = ("_at", "_attributes", "_block", "_custody", "_data", "late")
 
-    def __init__(self, block: Block, at: int, late: bool, custody: Custody | None) -> None:
+    def __init__(self, data: bytes, block: Block, at: int, late: bool, custody: Custody | None) -> None:
+        self._data = data
         self._block = block
         self._at = at
-        self._event: Event | None = None
+        self._attributes: dict[str, Value] | None = None
         self._custody = custody
         self.late = late
         """Whether later events of the same publisher came before it, which happens after failures."""
@@ -37,10 +39,12 @@ class Received(Mapping[str, Value]):
     @property
     def event(self) -> Event:
         """The event itself."""
-        if self._event is None:
-            offsets = self._block.offsets
-            self._event = decode_event(self._block.data[offsets[self._at] : offsets[self._at + 1]])
-        return self._event
+        return Event.from_flat(self._decoded())
+
+    def _decoded(self) -> dict[str, Value]:
+        if self._attributes is None:
+            self._attributes = decode_event(self._data).attributes
+        return self._attributes
 
     @property
     def origin(self) -> str:
@@ -68,16 +72,16 @@ class Received(Mapping[str, Value]):
             custody.release()
 
     def __getitem__(self, name: str) -> Value:
-        return self.event[name]
+        return (self._attributes or self._decoded())[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.event)
+        return iter(self._decoded())
 
     def __len__(self) -> int:
-        return len(self.event)
+        return len(self._decoded())
 
     def __repr__(self) -> str:
-        return f"Received({dict(self.event)!r})"
+        return f"Received({self._decoded()!r})"
 
 
 Callback: TypeAlias = Callable[[Received], Awaitable[None] | None]
@@ -99,36 +103,47 @@ class Subscription:
         self._is_over = False
         self._error: Exception | None = None
         self._task: asyncio.Task[None] | None = None
-        if callback is not None:
+        self._callback: Callback | None = None
+        self._answers: list[asyncio.Future[None]] = []
+        if callback is not None and not iscoroutinefunction(callback):
+            # Called as events come: a task for each of many subscriptions would cost more than the events.
+            self._callback = callback
+        elif callback is not None:
             self._task = asyncio.get_running_loop().create_task(self._call(callback))
 
     # Events
 
-    def put(self, block: Block, events: "list[tuple[int, bool]]", custody: Custody) -> None:
-        """Take events of a block: where each is, and whether it is late."""
+    def put(self, data: bytes, block: Block, at: int, late: bool, custody: Custody) -> None:
+        """Take an event: its bytes, and where in its block it stands."""
         if self._is_over:
             return
         if self._acking == "manual":
-            for at, late in events:
-                custody.hold()
-                self._queue.append(Received(block, at, late, custody))
+            custody.hold()
+            self._take(Received(data, block, at, late, custody))
         else:
-            self._queue.extend([Received(block, at, late, None) for at, late in events])
+            self._take(Received(data, block, at, late, None))
             if len(self._queue) > self._queue_max:
-                # Whoever sends waits until these have been taken.
+                # Whoever sends waits until this has been taken.
                 custody.hold()
                 self._queue.append(custody)
-        self._arrived.set()
 
-    def put_one(self, block: Block, at: int, late: bool, custody: Custody) -> None:
-        """Take one event: as `put`, without a list for it."""
-        if self._is_over:
-            return
-        if self._acking == "manual" or len(self._queue) >= self._queue_max:
-            self.put(block, [(at, late)], custody)
-        else:
-            self._queue.append(Received(block, at, late, None))
+    def _take(self, event: Received) -> None:
+        if self._callback is None:
+            self._queue.append(event)
             self._arrived.set()
+            return
+        try:
+            answer = self._callback(event)
+        except Exception as error:
+            # It is called no more, and whoever ends the subscription is told.
+            self.end(error)
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"the callback for {self.filter:.200} failed", "exception": error}
+            )
+            return
+        if answer is not None:
+            self._answers = [pending for pending in self._answers if not pending.done()]
+            self._answers.append(asyncio.ensure_future(answer))
 
     @property
     def pending(self) -> int:
@@ -172,20 +187,20 @@ class Subscription:
 
     async def unsubscribe(self) -> None:
         """Want no more; what waits is let go."""
-        await self._client.end_subscription(self)
+        await self._client.end_subscription(self, wait=False)
         self.end()
         self._drop()
         await self._finish()
 
     async def drain(self) -> None:
         """Want no more, but take what waits: the iterator ends after that."""
-        await self._client.end_subscription(self)
+        await self._client.end_subscription(self, wait=True)
         self.end()
         await self._finish()
 
     def end(self, error: Exception | None = None) -> None:
         """Nothing more will come."""
-        self._is_over, self._error = True, error
+        self._is_over, self._error = True, error or self._error
         self._arrived.set()
 
     def _drop(self) -> None:
@@ -198,6 +213,10 @@ class Subscription:
         self._client.acknowledge_soon()
 
     async def _finish(self) -> None:
+        if self._answers:
+            await asyncio.wait(self._answers)
+        if self._callback is not None and self._error is not None:
+            raise self._error
         if self._task is not None and self._task is not asyncio.current_task():
             await asyncio.wait([self._task])
             if not self._task.cancelled() and self._task.exception() is not None and self._error is None:

@@ -2,7 +2,8 @@
 
 plan        what is to happen: the overlay, clients, events and faults of a seed
 oracle      who must get what, by brute force
-check       what came, held against the oracle; what may be lost, and when
+separation  who was separated from whom, and when: what may be lost
+check       what came, held against the oracle
 proxy       a TCP proxy that cuts, stalls, delays and throttles
 processes   broker processes: started, killed, ended
 overlay     brokers and the proxies between them and before them

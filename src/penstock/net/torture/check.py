@@ -1,9 +1,9 @@
 """What came, held against the oracle.
 
 Always: nothing comes twice to a subscription, nothing comes that its filter does not match, nothing comes
-otherwise than it was published. And everything comes that is wanted, in the order of each publisher, but for
-*windows*: from a margin before something breaks until probes reach everybody again, events may be lost, and
-are counted. A window is everybody's, or that of some clients.
+otherwise than it was published, and what comes after younger events of its publisher says so. And everything
+comes that is wanted and was acknowledged, but for *windows*: while publisher and subscriber are separated
+(see `separation`) events may be lost, and are counted.
 """
 
 from collections import Counter, defaultdict
@@ -13,37 +13,10 @@ from typing import Final
 import msgspec
 
 from penstock.net.torture.oracle import Delivered, Interest, Published, wanted
-from penstock.net.torture.plan import Fault
-
-MARGIN: Final = 2.0
-"""Seconds that an event may be under way where nothing holds it."""
+from penstock.net.torture.separation import Window
 
 SHOWN: Final = 10
 """Violations of a sort that are told one by one."""
-
-
-class Happened(msgspec.Struct, frozen=True):
-    """A fault, and when it really began and was mended."""
-
-    fault: Fault
-    begin: float
-    end: float
-
-
-class Window(msgspec.Struct, frozen=True):
-    """A time in which events may be lost."""
-
-    begin: float
-    end: float
-    client: int | None = None
-    """Whose it is: only what this client publishes or subscribes to; None for everybody's."""
-
-    def excuses(self, one: Published, subscriber: int) -> bool:
-        """Whether this event may be missing for that client."""
-        if self.client is not None and self.client not in (one.publisher, subscriber):
-            return False
-        last = one.at if one.acked is None else one.acked
-        return one.at <= self.end and last >= self.begin
 
 
 class Verdict(msgspec.Struct):
@@ -53,31 +26,12 @@ class Verdict(msgspec.Struct):
     expected: int = 0
     got: int = 0
     late: int = 0
-    lost_inside: int = 0
-    """Wanted, not come, and excused by a window."""
+    lost_apart: int = 0
+    """Wanted, not come, and excused: publisher and subscriber were separated."""
     unsure: int = 0
-    """Published in a window without its broker having said that it took it."""
+    """Published without an acknowledgement by a client that was separated."""
     duplicates: int = 0
     wrong: list[str] = []
-
-
-def windows(happened: Sequence[Happened], recovered: float, margin: float = MARGIN) -> list[Window]:
-    """When events may be lost, given what happened and when probes reached everybody again.
-
-    What something held has been under way longer than usual when something else breaks: then a window
-    begins when the holding did.
-    """
-    holding = [one for one in happened if not one.fault.breaks]
-    found = []
-    for one in happened:
-        if not one.fault.breaks:
-            continue
-        held = [h.begin for h in holding if h.begin <= one.end and h.end + margin >= one.begin]
-        begin = min([one.begin, *held]) - margin
-        # A broker or a link is on anybody's way; a client is on nobody's but its own.
-        client = one.fault.target if one.fault.on == "client" else None
-        found.append(Window(begin, recovered, client))
-    return found
 
 
 def check(
@@ -85,8 +39,13 @@ def check(
     published: Sequence[Published],
     delivered: Iterable[Delivered],
     allowed: Sequence[Window],
+    *,
+    calm: bool = False,
 ) -> Verdict:
-    """Judge what came of the events of a round; `delivered` is in the order in which it came."""
+    """Judge what came of the events of a round; `delivered` is in the order in which it came.
+
+    In a `calm` one, in which there was no fault, nothing comes late either.
+    """
     verdict = Verdict(published=sum(not one.is_probe for one in published))
     wrong = _Wrong()
     came: defaultdict[int, list[Delivered]] = defaultdict(list)
@@ -95,10 +54,10 @@ def check(
     for one in published:
         if one.acked is None and not one.is_probe:
             verdict.unsure += 1
-            if not any(window.excuses(one, one.publisher) for window in allowed):
-                wrong.add("refused", f"{_name(one)}, published {one.at:.2f} s, when nothing was broken")
+            if not any(one.publisher in (w.client, w.other) and one.at <= w.end for w in allowed):
+                wrong.add("refused", f"{_name(one)}, published {one.at:.2f} s, was never acknowledged")
     for interest in interests:
-        judge = _Judge(interest, published, allowed, wrong)
+        judge = _Judge(interest, published, allowed, wrong, calm=calm)
         judge.look_at(came.pop(interest.subscription, []), verdict)
     for subscription, strays in came.items():
         wrong.add("unknown", f"{len(strays)} events to subscription {subscription}, which nobody has")
@@ -110,13 +69,20 @@ class _Judge:
     """Looks at one subscription."""
 
     def __init__(
-        self, interest: Interest, published: Sequence[Published], allowed: Sequence[Window], wrong: "_Wrong"
+        self,
+        interest: Interest,
+        published: Sequence[Published],
+        allowed: Sequence[Window],
+        wrong: "_Wrong",
+        *,
+        calm: bool,
     ) -> None:
         self._interest = interest
         self._known = {one.key: one for one in published}
         self._wanted = {one.key: one for one in wanted(interest, published)}
         self._allowed = allowed
         self._wrong = wrong
+        self._calm = calm
         self._who = f"subscription {interest.subscription} of client {interest.client} ({interest.filter})"
 
     def look_at(self, deliveries: list[Delivered], verdict: Verdict) -> None:
@@ -136,7 +102,7 @@ class _Judge:
             if key in times or one.acked is None:
                 continue
             if self._excused(one):
-                verdict.lost_inside += 1
+                verdict.lost_apart += 1
             else:
                 self._wrong.add(
                     "lost", f"{_name(one)}, published {one.at:.2f} s, never came to {self._who}: {_text(one)}"
@@ -154,17 +120,14 @@ class _Judge:
             self._wrong.add("unwanted", f"{_name(one)} came to {self._who}: {_text(one)}")
 
     def _order(self, deliveries: list[Delivered]) -> None:
-        """For each publisher; where something broke, only of what did not have to take another way."""
+        """For each publisher: what comes after younger events has to say so."""
         newest: dict[int, int] = {}
         for delivery in deliveries:
             one = self._known.get(delivery.key)
             if one is None:
                 continue
-            broken = any(w.client in (None, one.publisher, self._interest.client) for w in self._allowed)
-            if broken and (delivery.late or one.is_probe or self._excused(one)):
-                continue
             before = newest.get(one.publisher, -1)
-            if one.sequence < before:
+            if one.sequence < before and (self._calm or not delivery.late):
                 self._wrong.add("disordered", f"{_name(one)} came after {before} to {self._who}")
             newest[one.publisher] = max(before, one.sequence)
 

@@ -7,11 +7,14 @@ from typing import Any, Final, Protocol
 from penstock.errors import PenstockError
 from penstock.model.events import Event
 from penstock.model.values import Value
-from penstock.net.torture.oracle import Delivered, Published
+from penstock.net.torture.oracle import Delivered, Published, Told
 from penstock.net.torture.plan import Client
 
 _AT_ONCE: Final = 50
 """Events that wait for their acknowledgement together."""
+
+_UNDER_WAY: Final = 64
+"""So many times that a publisher does not wait for before it goes on: faults are to hit events in numbers."""
 
 _QUEUE: Final = 512
 """Events that a subscription may hold: few, so that slow consumers are felt."""
@@ -73,6 +76,8 @@ class Records:
         self.reached: dict[tuple[int, int], dict[int, float]] = {}
         """For each event: which subscriptions it came to, and when first."""
         self.wrong: list[str] = []
+        self.told: list[Told] = []
+        """What clients were told."""
         self.notes: list[str] = []
         """What clients said, for those who look into it."""
         self.last_delivery = 0.0
@@ -103,52 +108,53 @@ class Records:
 
 
 class Publisher:
-    """Numbers its events, and publishes them one burst after the other."""
+    """Numbers its events, and publishes them, many before the first is acknowledged."""
 
     def __init__(self, number: int, client: Client, records: Records) -> None:
         self.number = number
         self._client = client
         self._records = records
         self._net: Net | None = None
-        self._turn = asyncio.Lock()
+        self._room = asyncio.Semaphore(_UNDER_WAY)
         self._sequence = 0
 
     async def start(self, connect: Connect, urls: list[str]) -> None:
         """Connect, and advertise."""
-        self._net = await _connected(connect, urls, self._client, self._records)
+        self._net = await _connected(connect, urls, self.number, self._client, self._records)
         await self._net.advertise(self._client.advertisement)
 
     async def publish(
         self, events: Sequence[Mapping[str, Value]], number: int, *, is_probe: bool = False
     ) -> list[Published]:
         """Publish, and wait until all is acknowledged or has failed."""
-        made: list[Published] = []
-        async with self._turn:
-            for at in range(0, len(events), _AT_ONCE):
-                made += await self._publish(events[at : at + _AT_ONCE], number, is_probe)
-        return made
+        parts = [events[at : at + _AT_ONCE] for at in range(0, len(events), _AT_ONCE)]
+        made = await asyncio.gather(*(self._publish(part, number, is_probe) for part in parts))
+        return [one for part in made for one in part]
 
     async def _publish(
         self, events: Sequence[Mapping[str, Value]], number: int, is_probe: bool
     ) -> list[Published]:
         if self._net is None:
             raise PenstockError(f"{self._client.name} is not connected; start it first")
-        made = []
-        for event in events:
-            numbering = {"publisher": self.number, "sequence": self._sequence, "round": number}
-            numbered = Event({**event, **numbering})
-            one = Published(self.number, self._sequence, numbered, self._records.clock(), is_probe=is_probe)
-            self._sequence += 1
-            self._records.publish(one, number)
-            made.append(one)
-        try:
-            await self._net.publish_many([one.event for one in made])
-        except _FAILURES as error:
-            self._records.note(f"{self._client.name}: publishing failed: {error}")
-            return made
+        async with self._room:
+            # Numbered when its turn has come, so that the client takes events in the order of their numbers.
+            made = [self._numbered(event, number, is_probe) for event in events]
+            try:
+                await self._net.publish_many([one.event for one in made])
+            except _FAILURES as error:
+                self._records.note(f"{self._client.name}: publishing failed: {error}")
+                return made
         for one in made:
             one.acked = self._records.clock()
         return made
+
+    def _numbered(self, event: Mapping[str, Value], number: int, is_probe: bool) -> Published:
+        numbering = {"publisher": self.number, "sequence": self._sequence, "round": number}
+        now = self._records.clock()
+        one = Published(self.number, self._sequence, Event({**event, **numbering}), now, is_probe=is_probe)
+        self._sequence += 1
+        self._records.publish(one, number)
+        return one
 
     async def close(self) -> None:
         """Leave."""
@@ -170,7 +176,7 @@ class Subscriber:
 
     async def start(self, connect: Connect, urls: list[str], filters: Sequence[str]) -> None:
         """Connect, and subscribe; the filters are those of all subscriptions of all clients."""
-        self._net = await _connected(connect, urls, self._client, self._records)
+        self._net = await _connected(connect, urls, self.number, self._client, self._records)
         for subscription in self._client.subscriptions:
             stream = await self._net.subscribe(filters[subscription], queue=_QUEUE)
             self._streams[subscription] = stream
@@ -203,8 +209,9 @@ class Subscriber:
         )
 
 
-async def _connected(connect: Connect, urls: list[str], client: Client, records: Records) -> Net:
+async def _connected(connect: Connect, urls: list[str], number: int, client: Client, records: Records) -> Net:
     def say(notice: Any) -> None:
+        records.told.append(Told(records.clock(), number, notice.kind))
         records.note(f"{client.name}: {notice.kind}: {notice.text}")
 
     return await connect(urls, name=client.name, on_notice=say)

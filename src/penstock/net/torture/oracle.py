@@ -46,6 +46,14 @@ class Delivered(msgspec.Struct, frozen=True):
         return self.publisher, self.sequence
 
 
+class Told(msgspec.Struct, frozen=True):
+    """Something that a client was told about its connection or its events."""
+
+    at: float
+    client: int
+    kind: str
+
+
 class Interest(msgspec.Struct, frozen=True):
     """A subscription of a client, and its filter in a round."""
 

@@ -1,10 +1,13 @@
 """Plans of torture, drawn from a seed: the overlay and its clients, and for each round events and faults.
 
-Faults are of two sorts. What is *held* (a short cut, a stall, a lag, a slow consumer) loses nothing. What is
-*broken* (a broker that ends, a cut longer than a session waits to be resumed, a client that has to go
-elsewhere, a consumer that is dead) may lose what is under way, and what is published until it has recovered.
+Faults are of two sorts. What is *held* (a short cut, a stall, a lag, a slow consumer) leaves everybody where
+they are. What is *broken* (a broker that ends, a cut longer than a session waits to be resumed, a client that
+has to go elsewhere, a consumer that is dead) has events take other ways, so that some come late. Overlays
+stay connected when any one broker is gone, and clients have several brokers to go to: no single fault
+separates anybody, unless clients with one home are asked for.
 """
 
+from collections.abc import Iterable
 from random import Random
 from typing import Final
 
@@ -25,6 +28,9 @@ BROKERS_MAX: Final = 50
 
 RESUME: Final = Times().resume
 """Seconds that brokers keep a session whose connection is gone."""
+
+GRACE: Final = Times().grace
+"""Seconds that they then keep what was for those behind it."""
 
 PING: Final = Times().ping
 """Seconds after which brokers ask whether the other side is there."""
@@ -93,7 +99,7 @@ class Fault(msgspec.Struct, frozen=True):
 
     @property
     def breaks(self) -> bool:
-        """Whether events may be lost."""
+        """Whether events may have to take another way, and come late."""
         return self.kind in BROKEN
 
 
@@ -119,28 +125,56 @@ class Round(msgspec.Struct, frozen=True):
     """Published once all has recovered."""
 
 
-def draw_network(seed: int, brokers: int) -> Network:
-    """The overlay and the clients of a seed."""
+def draw_network(seed: int, brokers: int, *, single_homed: bool = False) -> Network:
+    """The overlay and the clients of a seed; the first client of each sort may have one broker only."""
     if not BROKERS_MIN <= brokers <= BROKERS_MAX:
         raise InputError(f"torture takes {BROKERS_MIN} to {BROKERS_MAX} brokers, not {brokers}")
     random = Random(f"torture {seed}")
-    edges = topologies.topology("general", brokers, seed, degree=3.0)
+    edges = _doubled(random, brokers, topologies.topology("general", brokers, seed, degree=3.0))
     links = tuple((a, b) if random.random() < 0.5 else (b, a) for a, b in edges)
     clients = []
     for number in range(_PUBLISHERS):
         low = random.randrange(_X_MAX * 2 // 3)
-        homes = _homes(random, brokers, number)
+        homes = _homes(random, brokers, single=single_homed and number == 0)
         clients.append(Client(f"p{number}", homes, range=(low, low + _X_MAX // 3)))
     for number in range(_SUBSCRIBERS):
         first = number * _SUBSCRIPTIONS_EACH
         ids = tuple(range(first, first + _SUBSCRIPTIONS_EACH))
-        clients.append(Client(f"s{number}", _homes(random, brokers, number), subscriptions=ids))
+        homes = _homes(random, brokers, single=single_homed and number == 0)
+        clients.append(Client(f"s{number}", homes, subscriptions=ids))
     return Network(seed, brokers, links, tuple(clients))
 
 
-def _homes(random: Random, brokers: int, number: int) -> tuple[int, ...]:
-    """One broker for the first of each sort, which then resumes with it; for others some to choose from."""
-    return tuple(random.sample(range(brokers), 1 if number == 0 else random.randint(2, 3)))
+def _homes(random: Random, brokers: int, *, single: bool) -> tuple[int, ...]:
+    """Some brokers to choose from; or one, with which a client can only resume."""
+    return tuple(random.sample(range(brokers), 1 if single else random.randint(2, 3)))
+
+
+def components(brokers: Iterable[int], links: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """For each of these brokers one that stands for all that it is connected with, by these links."""
+    found = {broker: broker for broker in brokers}
+
+    def stands_for(broker: int) -> int:
+        while found[broker] != broker:
+            broker = found[broker]
+        return broker
+
+    for a, b in links:
+        if a in found and b in found:
+            found[stands_for(a)] = stands_for(b)
+    return {broker: stands_for(broker) for broker in found}
+
+
+def _doubled(random: Random, brokers: int, edges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """An overlay with more links, so that it stays connected when any one broker is gone."""
+    links = set(edges)
+    for gone in range(brokers):
+        others = [broker for broker in range(brokers) if broker != gone]
+        while len(set((where := components(others, links)).values())) > 1:
+            a = random.choice(others)
+            b = random.choice([broker for broker in others if where[broker] != where[a]])
+            links.add((min(a, b), max(a, b)))
+    return sorted(links)
 
 
 def draw_round(
@@ -259,8 +293,8 @@ def _fault(network: Network, random: Random, kind: str, seconds: float) -> Fault
 _LENGTHS: Final = {
     "kill": (0.3, 8.0),
     "term": (0.0, 3.0),
-    "long": (RESUME * 1.4, RESUME * 2),
-    "failover": (2.0, RESUME * 1.6),
+    "long": (RESUME * 1.4, (RESUME + GRACE) * 2),
+    "failover": (2.0, (RESUME + GRACE) * 2),
     "dead": (PING, PING * 2.4),
     "short": (0.1, RESUME / 2),
     "stall": (0.3, min(RESUME, PING) * 0.4),
@@ -278,7 +312,7 @@ def _target(network: Network, random: Random, kind: str) -> tuple[str, int]:
     settled = [number for number, client in enumerate(network.clients) if len(client.homes) == 1]
     if kind == "failover":
         return "client", random.choice([n for n in range(len(network.clients)) if n not in settled])
-    if kind in ("short", "stall") and random.random() < 0.3:
+    if kind in ("short", "stall") and settled and random.random() < 0.3:
         # Only of clients that have nowhere else to go: they resume.
         return "client", random.choice(settled)
     return "link", random.randrange(len(network.links))

@@ -17,6 +17,7 @@ class Options(msgspec.Struct, frozen=True):
     brokers: int = 7
     events: int = 2000
     faults: tuple[str, ...] = KINDS
+    single_homed: bool = False
 
     @property
     def command(self) -> str:
@@ -25,9 +26,9 @@ class Options(msgspec.Struct, frozen=True):
             f"penstock torture --seed {self.seed} --rounds {self.rounds} --seconds {self.seconds:g} "
             f"--brokers {self.brokers} --events {self.events}"
         )
-        if set(self.faults) == set(KINDS):
-            return text
-        return f"{text} --faults {','.join(self.faults) or 'none'}"
+        if set(self.faults) != set(KINDS):
+            text += f" --faults {','.join(self.faults) or 'none'}"
+        return f"{text} --single-homed" if self.single_homed else text
 
 
 class Row(msgspec.Struct):

@@ -13,12 +13,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from penstock.net.torture.check import Happened, Verdict, Window, check, windows
+from penstock.net.torture.check import Verdict, check
 from penstock.net.torture.clients import Connect, Publisher, Records, Subscriber
 from penstock.net.torture.oracle import Interest, interests, wanted
 from penstock.net.torture.plan import Burst, Fault, Network, Round, draw_network, draw_round, final_round
 from penstock.net.torture.probing import Prober
 from penstock.net.torture.report import Options, Report, Row, describe_all
+from penstock.net.torture.separation import Happened, Window, windows
 
 PATIENCE: Final = 60.0
 """Seconds until all must have recovered, or have been published."""
@@ -59,6 +60,7 @@ class _Judged(msgspec.Struct):
     row: Row
     interests: list[Interest]
     windows: list[Window]
+    calm: bool
     deliveries: int
 
 
@@ -69,7 +71,9 @@ class Torture:
         self, options: Options, overlay: Sufferer, connect: Connect, network: Network | None = None
     ) -> None:
         self._options = options
-        self._network = network or draw_network(options.seed, options.brokers)
+        self._network = network or draw_network(
+            options.seed, options.brokers, single_homed=options.single_homed
+        )
         self._overlay = overlay
         self._connect = connect
         begin = time.monotonic()
@@ -150,14 +154,17 @@ class Torture:
             if not await _in_time(asyncio.gather(*(self._burst(b, plan, 0.0) for b in plan.tail)), patience):
                 row.failed.append(f"stuck: events after recovery were not acknowledged in {patience:g} s")
         say(f"{name}: waiting for what is under way")
-        self._judged[plan.number] = await self._judge(plan, row, windows(happened, recovered), patience)
+        allowed = windows(self._network, happened, self.records.told, recovered)
+        self._judged[plan.number] = await self._judge(plan, row, allowed, patience)
         return row
 
     async def _judge(self, plan: Round, row: Row, allowed: list[Window], patience: float) -> _Judged:
         wishes = interests(self._network, plan.filters)
         await self._rest(plan, wishes, patience)
-        row.verdict = self._verdict(plan.number, wishes, allowed)
-        return _Judged(row, wishes, allowed, len(self.records.delivered.get(plan.number, [])))
+        row.verdict = self._verdict(plan.number, wishes, allowed, calm=not plan.faults)
+        return _Judged(
+            row, wishes, allowed, not plan.faults, len(self.records.delivered.get(plan.number, []))
+        )
 
     async def _suffer(self, plan: Round, patience: float) -> list[Happened]:
         """Publish and have faults happen, side by side; come back when all is mended."""
@@ -213,15 +220,15 @@ class Torture:
                 return
             await asyncio.sleep(0.1)
 
-    def _verdict(self, number: int, wishes: list[Interest], allowed: list[Window]) -> Verdict:
+    def _verdict(self, number: int, wishes: list[Interest], allowed: list[Window], *, calm: bool) -> Verdict:
         published = self.records.published.get(number, [])
-        return check(wishes, published, self.records.delivered.get(number, []), allowed)
+        return check(wishes, published, self.records.delivered.get(number, []), allowed, calm=calm)
 
     def _look_back(self) -> None:
         """Check rounds again of which something came after they had been checked."""
         for number, judged in self._judged.items():
             if len(self.records.delivered.get(number, [])) > judged.deliveries:
-                judged.row.verdict = self._verdict(number, judged.interests, judged.windows)
+                judged.row.verdict = self._verdict(number, judged.interests, judged.windows, calm=judged.calm)
 
     def _unreached(self, when: str, plan: Round, patience: float) -> list[str]:
         missing = "; ".join(self._prober.missing(plan.number)) or "probes come only now and then"

@@ -1,0 +1,88 @@
+"""Connections of a broker: greetings that come too late, and silence that is none."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from net_cases import config, run
+from penstock.broker.core import Broker
+from penstock.net.connection import FrameConnection
+from penstock.net.hub import Hub
+from penstock.net.links import LinkPhase
+from penstock.net.matching import EngineMatching
+from penstock.net.opening import RefusedError
+from penstock.net.runtime import Runtime
+from penstock.routing.schemes.catalog import SCHEMES
+from penstock.wire.greetings import Welcome
+
+
+def made() -> tuple[Hub, Runtime]:
+    settings = config("b")
+    runtime = Runtime(
+        Broker("b", SCHEMES["covering"], EngineMatching(), lease=30.0), settings.limits, settings.times
+    )
+    return Hub(settings, runtime, 1, time.monotonic), runtime
+
+
+@pytest.mark.parametrize("phase", [LinkPhase.AWAY, LinkPhase.GONE])
+def test_a_session_that_was_given_up_while_the_other_side_took_it_up_does_not_go_on(phase: LinkPhase) -> None:
+    async def main() -> None:
+        hub, runtime = made()
+        link = runtime.add_neighbour("a", "s", 1, 0.0, dialed=True)
+        runtime.on_cut(link, 0.0)
+        hello = hub.hello(*hub.session_with("a"))
+        assert hello.session == "s"
+        runtime.tick(4.0)
+        if phase is LinkPhase.GONE:
+            runtime.tick(8.0)
+        assert link.phase is phase
+        connection = FrameConnection(hub, time.monotonic)
+        with pytest.raises(RefusedError, match="over"):
+            hub.welcomed(connection, hello, Welcome("a", 1, True, 0, 2**20, 2**20, ""))
+        # The next try begins a new one.
+        again = hub.hello(*hub.session_with("a"))
+        assert again.session != "s"
+        new = hub.welcomed(connection, again, Welcome("a", 1, False, 0, 2**20, 2**20, ""))
+        assert (new.phase, link.phase) == (LinkPhase.UP, LinkPhase.GONE)
+        assert runtime.links["a"] is new
+
+    run(main)
+
+
+class Deaf(asyncio.Transport):
+    """A transport that does nothing."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.did: list[str] = []
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("pause_reading", "resume_reading", "abort", "close", "write"):
+            return lambda *_args: self.did.append(name)
+        return super().__getattribute__(name)
+
+
+def test_one_that_sends_too_much_and_is_not_listened_to_is_not_taken_for_dead() -> None:
+    async def main() -> None:
+        now = 0.0
+        hub, runtime = made()
+        hub._clock = lambda: now
+        connection = FrameConnection(hub, lambda: now)
+        transport = Deaf()
+        connection.connection_made(transport)
+        hub.bind(connection, runtime.add_neighbour("a", "s", 1, 0.0, dialed=True), 2**20)
+        connection.pause_reading(100.0)
+        now = 99.0
+        hub.tick()
+        assert "abort" not in transport.did
+        now = 200.0
+        hub.tick()
+        assert "abort" in transport.did
+        connection.connection_lost(None)
+
+    run(main)
