@@ -129,7 +129,6 @@ class Terminal:
         self._process.stdout.close()
         self._process = None
 
-
     def left(self) -> list[str]:
         """The lines that have come and were not looked at."""
         return [self._lines.get() for _ in range(self._lines.qsize())]

@@ -7,11 +7,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from penstock.model import limits
 from penstock.net.config import example
+from penstock.net.gateway.context import Context
+from penstock.net.gateway.metrics import metrics_text
+from penstock.net.gateway.ports import GatewayLimits
 from terminals import TERMINAL, is_live, terminals, with_free_ports
 
 ROOT = Path(__file__).parent.parent
@@ -88,6 +93,15 @@ def test_every_setting_of_a_broker_is_explained() -> None:
         elif setting := re.fullmatch(r"#?(\w+) = (.+)", line):
             settings[f"{table}{setting[1]}"] = setting[2]
     assert shown == settings
+
+
+def test_every_metric_of_a_broker_is_explained() -> None:
+    text = (ROOT / "docs" / "OPERATIONS.md").read_text()
+    rows = re.findall(r"^\| (`penstock_.*?) \|", text, re.MULTILINE)
+    shown = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    broker: Any = SimpleNamespace(status=lambda: {"links": [{"peer": "b2"}]})
+    printed = metrics_text(Context(broker, GatewayLimits())).decode()
+    assert shown == set(re.findall(r"^(penstock_\w+)", printed, re.MULTILINE))
 
 
 def test_every_must_of_the_specification_names_a_test_that_exists() -> None:
