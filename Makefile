@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP) ## Create .venv with the pinned packages
 
-demo: $(STAMP) ## Match a year of New York flights against a hundred subscriptions
+demo: $(STAMP) ## Match a year of New York flights; send them through seven brokers, and kill one
 	@$(BIN)/penstock demo
 
 test: lint types layers unit ## Everything that CI runs

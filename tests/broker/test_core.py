@@ -1,6 +1,6 @@
 """The broker core, message by message, and small networks of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -254,7 +254,7 @@ def test_a_link_said_to_be_up_twice_begins_anew() -> None:
     b.handle(LinkDown(), "n", 0)
 
 
-def rerouted(linger: float) -> tuple[Broker, list[object]]:
+def rerouted(linger: float) -> tuple[Broker, Sequence[object]]:
     """A broker whose way to a tree led over n, and leads over m since time 10; and what it says about it."""
     b = broker(linger=linger)
     b.handle(LinkUp(client=True), "q", 0)

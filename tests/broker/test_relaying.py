@@ -280,7 +280,7 @@ def test_a_block_of_a_client_is_in_its_name_on_its_tree_and_has_passed_one_more_
 def test_what_goes_in_a_circle_ends_though_it_is_rescued(scheme: str) -> None:
     b = simple(scheme=scheme)
     for hops in (254, 255):
-        header = Header("7", "o", hops=hops, rescued=True)
+        header = Header("7", "o", hops=hops, rescued=hops + 1)
         effects = b.handle_block(packed(events(1), header), "p", 0)
         assert got(effects, "q") == [1]
         assert got(effects, "n") == ([1] if hops == 254 else [])
@@ -310,7 +310,7 @@ def test_what_came_before_is_dropped_and_what_is_late_is_taken() -> None:
 def test_what_is_rescued_passes_though_it_came_before() -> None:
     b = simple()
     b.handle_block(packed(events(1, 2), Header("7", "")), "p", 0)
-    effects = b.handle_block(packed(events(1, 2), Header("7", "", rescued=True)), "p", 0)
+    effects = b.handle_block(packed(events(1, 2), Header("7", "", rescued=9)), "p", 0)
     assert got(effects, "q") == got(effects, "n") == [1, 2]
     assert all(effect.block.header.rescued for effect in effects)  # type: ignore[union-attr]
 

@@ -118,6 +118,7 @@ def test_a_mistake_in_a_filter_is_one_line_that_says_where(
         ["merge"],
         ["merge", "x", "--budget", "2"],
         ["demo", "--flights", "0"],
+        ["demo", "--only", "everything"],
         ["match", "--subscriptions", "s.jsonl", "--events", "e.jsonl", "--jobs", "0"],
         ["compile", "--subscriptions", "s.jsonl"],
         ["sub"],

@@ -287,7 +287,7 @@ def test_what_an_event_says_of_its_publisher_is_no_key_to_its_session() -> None:
             sub = await net.subscribe("true")
             await publisher.publish({"x": 1})
             event = await sub.next(20)
-            assert publisher._identity not in event.origin
+            assert publisher._line._identity not in event.origin
             await publisher.publish({"x": 2})
             assert (await sub.next(20)).origin == event.origin
 

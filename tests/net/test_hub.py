@@ -15,6 +15,7 @@ from penstock.net.matching import EngineMatching
 from penstock.net.opening import RefusedError
 from penstock.net.runtime import Runtime
 from penstock.routing.schemes.catalog import SCHEMES
+from penstock.wire.frames import Kind, frame
 from penstock.wire.greetings import Welcome
 
 
@@ -71,18 +72,47 @@ def test_one_that_sends_too_much_and_is_not_listened_to_is_not_taken_for_dead() 
     async def main() -> None:
         now = 0.0
         hub, runtime = made()
-        hub._clock = lambda: now
+        hub._clock, hub._ticked_at = lambda: now, now
         connection = FrameConnection(hub, lambda: now)
         transport = Deaf()
         connection.connection_made(transport)
         hub.bind(connection, runtime.add_neighbour("a", "s", 1, 0.0, dialed=True), 2**20)
         connection.pause_reading(100.0)
-        now = 99.0
+        while now < 100.0:
+            now += 1.0
+            hub.tick()
+        assert "abort" not in transport.did
+        assert "write" not in transport.did
+        while now < 114.0:
+            now += 1.0
+            hub.tick()
+        assert "write" in transport.did
+        assert "abort" not in transport.did
+        while now < 117.0:
+            now += 1.0
+            hub.tick()
+        assert "abort" in transport.did
+        connection.connection_lost(None)
+
+    run(main)
+
+
+def test_nobody_is_taken_for_dead_because_the_broker_itself_stood_still() -> None:
+    async def main() -> None:
+        now = 0.0
+        hub, runtime = made()
+        hub._clock, hub._ticked_at = lambda: now, now
+        connection = FrameConnection(hub, lambda: now)
+        transport = Deaf()
+        connection.connection_made(transport)
+        hub.bind(connection, runtime.add_neighbour("a", "s", 1, 0.0, dialed=True), 2**20)
+        now = 1000.0
         hub.tick()
         assert "abort" not in transport.did
-        now = 200.0
+        connection.data_received(frame(Kind.PONG))
+        now = 1000.25
         hub.tick()
-        assert "abort" in transport.did
+        assert "abort" not in transport.did
         connection.connection_lost(None)
 
     run(main)

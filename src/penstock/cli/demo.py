@@ -1,4 +1,4 @@
-"""`penstock demo`: a year of New York flights, a hundred subscriptions, and who gets what."""
+"""`penstock demo`: a year of New York flights, a hundred subscriptions, and who gets what; then a network."""
 
 import argparse
 import sys
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.cli.demo_scene import make_scene
 from penstock.cli.kernels import note_if_cold
 from penstock.cli.pool import cores
 from penstock.cli.progress import progress
@@ -32,12 +33,28 @@ _WIDE = 110
 
 
 def run(options: argparse.Namespace) -> int:
-    """Match the flights and print a table: each subscriber, what it asked for, what it got."""
+    """Run the parts that are asked for, one after the other."""
+    scene = None if options.only == "matching" else make_scene(options.brokers)
     table = load_flights()
     if options.flights is not None:
         table = table.slice(0, min(options.flights, table.num_rows))
+    note_if_cold(packed=scene is not None)
+    if options.only != "network":
+        _match(table)
+    if scene is None:
+        return 0
+    # With the network comes all that it stands on, which matching alone does not need.
+    from penstock.cli.demo_network import FLIGHTS_DEFAULT, show
+
+    if options.only is None:
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    return show(scene, table.slice(0, options.flights or FLIGHTS_DEFAULT))
+
+
+def _match(table: "pa.Table") -> None:
+    """Match the flights and print a table: each subscriber, what it asked for, what it got."""
     sample = list(subscriptions())
-    note_if_cold()
     matcher = Matcher((one.id, one.filter) for one in sample)
     matcher.match_batch(table.slice(0, 1))  # the first match loads the kernels, which takes longer
     tally = _Tally(table)
@@ -49,7 +66,6 @@ def run(options: argparse.Namespace) -> int:
         elapsed = time.perf_counter() - started
     _print_table(sample, *tally.by_id())
     _print_summary(table.num_rows, len(sample), tally, elapsed, _reference_speed(table, sample))
-    return 0
 
 
 class _Tally:

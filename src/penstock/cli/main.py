@@ -14,6 +14,7 @@ from penstock.cli.arguments import command as _command
 from penstock.cli.arguments import positive as _positive
 from penstock.cli.arguments import scale as _scale
 from penstock.cli.arguments import share as _share
+from penstock.cli.demo_arguments import add_demo_command
 from penstock.cli.live import add_live_commands
 from penstock.cli.live_brokers import add_broker_commands
 from penstock.cli.networks import add_network_commands
@@ -102,10 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     add_broker_commands(commands)
     add_torture_command(commands)
     _add_bench(commands)
-    summary = "match a year of New York flights against a hundred subscriptions"
-    demo = _add(commands, "demo", summary, "  penstock demo\n  penstock demo --flights 10000\n")
-    demo.add_argument("--flights", type=_positive, metavar="N", help="only the first N flights")
-    demo.set_defaults(run=_command("cli.demo", "run"))
+    add_demo_command(commands)
     return parser
 
 

@@ -12,6 +12,7 @@ kinds of faults:
   failover  a client loses its broker and has to go to another one
   dead      a consumer reads nothing more, without closing its connection
   short     a link, or a client's connection, is cut for a moment
+  storm     all links and all clients' connections are cut for a moment, at once
   stall     a link, or a client's connection, passes nothing on for a moment
   lag       a link is slower than others
   slow      a consumer takes its time

@@ -44,6 +44,7 @@ class Hub:
         self._clock = clock
         self._links: dict[FrameConnection, Link] = {}
         self._strangers: dict[FrameConnection, float] = {}
+        self._ticked_at = clock()
 
     # Connections
 
@@ -112,7 +113,10 @@ class Hub:
         for connection, since in list(self._strangers.items()):
             if now - since > times.greet:
                 connection.close("protocol", "who connects has to say who it is")
-        for connection in list(self._links):
+        was_away = now - self._ticked_at > times.ping
+        self._ticked_at = now
+        for connection in [] if was_away else list(self._links):
+            # If this process stood still itself, nobody has been pinged: they are given until the next time.
             silent = now - connection.heard_at
             if silent > _PINGS_MISSED * times.ping:
                 connection.abort()

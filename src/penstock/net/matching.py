@@ -32,6 +32,8 @@ def warm() -> None:
     matching.remove(parse("b = 'x'"))
     matching.remove(parse("a = 1"))
     matching.match_block(block)
+    # To merge what is there already takes kernels of its own.
+    matching.compact()
 
 
 class EngineMatching:

@@ -8,9 +8,13 @@ A frame is acknowledged when it is *dealt with*: when all that was sent on becau
 acknowledged in turn (`Custody`). So whoever is waiting for an acknowledgement still has what a broker on the
 way takes with it when it dies, and can send it another way. The same rule slows publishers down: no more
 than a window of bytes may be unacknowledged.
+
+Frames are dealt with in any order, and are acknowledged in that order: with an acknowledgement of all up to a
+number alone, frames that are done would wait for those before them, whose acknowledgements wait for others
+elsewhere, and in overlays with circles so round in a circle, for ever.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -89,11 +93,14 @@ class Session:
         """Bytes that came and are not dealt with: whoever sent them sends no more than a window of these."""
         self._sent = 0
         self._acked_to = 0
-        self._unacked: deque[Outgoing] = deque()
+        self._unacked: OrderedDict[int, Outgoing] = OrderedDict()
         self._unacked_bytes = 0
         self._pending: deque[Outgoing] = deque()
         self._dealt_to = 0
         self._dealt: set[int] = set()
+        """Beyond that, which have been dealt with out of turn."""
+        self._unsaid: list[int] = []
+        """Those of them that the other side has not been told of."""
         self._undealt: dict[int, int] = {}
         self._ack_said = 0
 
@@ -122,7 +129,7 @@ class Session:
             out = self._pending.popleft()
             self._sent += 1
             found.append(out.numbered(self._sent))
-            self._unacked.append(out)
+            self._unacked[out.number] = out
             self._unacked_bytes += out.size
         return found
 
@@ -142,17 +149,23 @@ class Session:
         return len(self._unacked) + len(self._pending)
 
     def on_ack(self, payload: bytes | memoryview) -> None:
-        """The other side has dealt with all frames up to a number."""
-        if len(payload) != _NUMBER:
-            raise WireError("an acknowledgement is a number of eight bytes")
-        number = int.from_bytes(payload, "big")
-        if number > self._sent:
-            raise WireError(f"frame {number:,} is acknowledged, but only {self._sent:,} have been sent")
-        while self._unacked and self._unacked[0].number <= number:
-            out = self._unacked.popleft()
+        """The other side has dealt with all frames up to a number, and with some others."""
+        if not payload or len(payload) % _NUMBER:
+            raise WireError("an acknowledgement is made of numbers of eight bytes")
+        first, *others = (
+            int.from_bytes(payload[at : at + _NUMBER], "big") for at in range(0, len(payload), _NUMBER)
+        )
+        highest = max([first, *others])
+        if highest > self._sent:
+            raise WireError(f"frame {highest:,} is acknowledged, but only {self._sent:,} have been sent")
+        self._acked_to = max(self._acked_to, first)
+        done = []
+        while self._unacked and next(iter(self._unacked)) <= first:
+            done.append(self._unacked.popitem(last=False)[1])
+        done += [self._unacked.pop(number) for number in others if number in self._unacked]
+        for out in done:
             self._unacked_bytes -= out.size
             self.queued_bytes -= out.size
-            self._acked_to = out.number
             if out.custody is not None:
                 out.custody.release()
 
@@ -163,20 +176,21 @@ class Session:
                 f"the other side had frame {their_received:,}, which was never sent or is long gone"
             )
         self._ack_said = -1
-        return [out.data for out in self._unacked if out.number > their_received]
+        self._unsaid = sorted(self._dealt)
+        return [out.data for out in self._unacked.values() if out.number > their_received]
 
     def fail(self, number: int) -> None:
         """The other side could not pass on a frame, which it will acknowledge."""
-        for out in self._unacked:
-            if out.number == number and out.custody is not None:
-                out.custody.fail()
+        out = self._unacked.get(number)
+        if out is not None and out.custody is not None:
+            out.custody.fail()
 
     def abandon(self, *, failed: bool) -> int:
         """The session is over: let go of all that is not acknowledged; return how many events that is.
 
         What has failed is to be sent another way by whoever waits for it; else it is given up.
         """
-        left = [*self._unacked, *self._pending]
+        left = [*self._unacked.values(), *self._pending]
         self._unacked.clear()
         self._pending.clear()
         self._acked_to = self._sent
@@ -215,12 +229,12 @@ class Session:
 
         They stay in custody, which whoever pushes them again has to release once.
         """
-        left = [(out.block, out.custody) for out in (*self._unacked, *self._pending) if out.block is not None]
+        left = [*self._unacked.values(), *self._pending]
         self._unacked.clear()
         self._pending.clear()
         self._acked_to = self._sent
         self._unacked_bytes = self.queued_bytes = 0
-        return left
+        return [(out.block, out.custody) for out in left if out.block is not None]
 
     # Receiving
 
@@ -242,14 +256,20 @@ class Session:
     def dealt_with(self, number: int) -> None:
         """A frame need not be kept by the other side any longer."""
         self.undealt_bytes -= self._undealt.pop(number, 0)
-        self._dealt.add(number)
+        if number != self._dealt_to + 1:
+            self._dealt.add(number)
+            self._unsaid.append(number)
+            return
+        self._dealt_to = number
         while self._dealt_to + 1 in self._dealt:
             self._dealt_to += 1
             self._dealt.discard(self._dealt_to)
 
     def ack_due(self) -> bytes | None:
         """The frame that acknowledges what has been dealt with since the last one."""
-        if self._dealt_to == self._ack_said or not self._dealt_to:
+        others = [number for number in self._unsaid if number > self._dealt_to]
+        self._unsaid.clear()
+        if not others and (self._dealt_to == self._ack_said or not self._dealt_to):
             return None
         self._ack_said = self._dealt_to
-        return frame(Kind.ACK, self._dealt_to.to_bytes(_NUMBER, "big"))
+        return frame(Kind.ACK, *(number.to_bytes(_NUMBER, "big") for number in (self._dealt_to, *others)))

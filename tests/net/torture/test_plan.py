@@ -61,7 +61,12 @@ def test_faults_are_at_different_places_and_last_as_their_kind_says(drawn: tuple
     network, plan = drawn
     places = [(fault.on, fault.target) for fault in plan.faults]
     assert len(set(places)) == len(places)
-    counts = {"broker": network.brokers, "link": len(network.links), "client": len(network.clients)}
+    counts = {
+        "network": 1,
+        "broker": network.brokers,
+        "link": len(network.links),
+        "client": len(network.clients),
+    }
     for fault in plan.faults:
         assert 0 <= fault.target < counts[fault.on]
         assert fault.breaks == (fault.kind in BROKEN) == (fault.kind not in HELD)

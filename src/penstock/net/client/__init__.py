@@ -1,7 +1,8 @@
 """The client library.
 
 connecting     `connect`: the way in
-client         a client: its connection, its requests, what happens when the connection is lost
+client         a client: what it asks for, publishes and gets
+line           its session with a broker, over one connection after another
 outlet         what it publishes: numbered, in blocks, until acknowledged
 subscriptions  what it is sent: subscriptions and received events
 notices        what it is told

@@ -1,7 +1,6 @@
 """A client of a broker: asks, publishes, receives, and finds its way back when the connection is lost."""
 
 import asyncio
-import random
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -15,15 +14,14 @@ from penstock.broker.seen import Seen
 from penstock.errors import AccessError, FilterError, NetworkError, PenstockError, WireError
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.model.events import Event
+from penstock.net.client.line import Line
 from penstock.net.client.notices import Notice
 from penstock.net.client.outlet import Outlet
 from penstock.net.client.subscriptions import QUEUE_DEFAULT, Acking, Callback, Subscription
-from penstock.net.connection import FrameConnection, Owner
-from penstock.net.opening import RefusedError, Way, open_connection
+from penstock.net.opening import Way
 from penstock.wire.blocks import Block
 from penstock.wire.events import encode_mapping
-from penstock.wire.frames import Kind
-from penstock.wire.greetings import VERSION, Hello, Welcome, read_refused
+from penstock.wire.greetings import Welcome
 from penstock.wire.requests import (
     Answer,
     Ask,
@@ -38,10 +36,9 @@ from penstock.wire.requests import (
     Unoffer,
     Unwant,
     Want,
-    read_answer,
     write_request,
 )
-from penstock.wire.sessions import CLIENT_WINDOW, Custody, Session
+from penstock.wire.sessions import Custody, Session
 
 EventLike = Event | Mapping[str, object]
 
@@ -86,25 +83,17 @@ class Client:
         on_notice: Callable[[Notice], None] | None,
     ) -> None:
         self.name = name
-        self.broker = ""
-        """The name of the broker that it talks to."""
-        self._ways = ways
-        self._token = token
-        self._when_slow = when_slow
-        self._reconnects = reconnect
+        self._line = Line(
+            self,
+            ways,
+            name=name,
+            token=token,
+            when_slow=when_slow,
+            reconnect=reconnect,
+            timeout=timeout,
+            on_notice=on_notice,
+        )
         self._timeout = timeout
-        self._on_notice = on_notice
-        self._identity = secrets.token_hex(16)
-        self._sessions = 0
-        self._session = Session(CLIENT_WINDOW)
-        self._home: tuple[str, int] | None = None
-        """The broker that the session is with, and which life of it."""
-        self._is_flushing = False
-        self._connection: FrameConnection | None = None
-        self._error: Exception | None = None
-        self._is_closed = False
-        self._reconnecting: asyncio.Task[None] | None = None
-        self._watching: asyncio.Task[None] | None = None
         self._requests = 0
         self._asked: dict[int, tuple[Request, asyncio.Future[bytes]]] = {}
         self._keys = 0
@@ -112,202 +101,45 @@ class Client:
         self._advertisements: dict[int, Advertisement] = {}
         self._implied: asyncio.Task[Advertisement] | None = None
         self._traces: dict[str, asyncio.Future[bytes]] = {}
-        self._outlet = Outlet(self._flush)
+        self._outlet = Outlet(self._line.flush)
         self._seen = Seen(2**20)
 
     # The connection
 
     @property
+    def broker(self) -> str:
+        """The name of the broker that it talks to."""
+        return self._line.broker
+
+    @property
     def is_connected(self) -> bool:
         """Whether there is a connection now."""
-        return self._connection is not None
+        return self._line.is_connected
 
     async def open(self) -> None:
         """Connect to the first broker that answers. Raises NetworkError or AccessError."""
-        reasons = []
-        for way in self._ways:
-            try:
-                await self._connect(way, is_first=True)
-            except (NetworkError, WireError) as error:
-                if isinstance(error, RefusedError) and error.code == "access":
-                    raise AccessError(f"{way}: {error}") from None
-                reasons.append(str(error) if str(way) in str(error) else f"{way}: {error}")
-            else:
-                self._watching = asyncio.get_running_loop().create_task(self._watch())
-                return
-        raise NetworkError("; ".join(reasons))
+        await self._line.open()
 
-    async def _connect(self, way: Way, *, is_first: bool = False) -> None:
-        hello = Hello(
-            VERSION,
-            "client",
-            self.name,
-            self._token,
-            f"{self._identity}:{self._sessions}",
-            self._session.received,
-            0,
-            self._when_slow,
-        )
+    def acknowledge_soon(self) -> None:
+        """Something has been taken that a broker may be waiting for."""
+        self._line.acknowledge_soon()
 
-        def on_welcome(connection: FrameConnection, welcome: Welcome) -> Owner:
-            self._welcomed(connection, welcome, is_first=is_first)
-            return self
-
-        await open_connection(way, hello, on_welcome, self._timeout)
-
-    def _welcomed(self, connection: FrameConnection, welcome: Welcome, *, is_first: bool) -> None:
-        home = welcome.broker, welcome.incarnation
-        if welcome.resumed and home != self._home:
-            # There was a session there before the one that there is now with another broker.
-            self._sessions += 1
-            raise NetworkError(f"{welcome.broker} would go on with a session that is over")
-        before, self.broker = self.broker, welcome.broker
-        self._home = home
-        connection.reader.limit = max(welcome.frame_bytes, 2**26)
-        self._outlet.frame_bytes = welcome.frame_bytes
-        again: list[bytes] = []
-        sent_again = 0
-        if welcome.resumed:
-            again = self._session.resume(welcome.received)
-        else:
-            sent_again = self._begin(welcome.window)
-        self._connection = connection
-        if again:
-            connection.write(again)
-        self._flush()
-        if is_first:
-            return
-        self._notify("reconnected", f"connected to {welcome.broker}")
-        if not welcome.resumed:
-            text = f"{before} did not keep the session: events may have been missed, or may come late"
-            if sent_again:
-                text += f"; {sent_again:,} events were published again"
-            self._notify("missed", text, sent_again)
-
-    def _begin(self, window: int) -> int:
+    def begin(self, session: Session, welcome: Welcome) -> int:
         """A new session: say everything anew, and publish again what was not acknowledged."""
-        self._session = session = Session(min(window, CLIENT_WINDOW))
-        redone = {id(request) for request, _future in self._asked.values()}
+        self._outlet.frame_bytes = welcome.frame_bytes
         for advertisement in self._advertisements.values():
             self._say(Offer(0, advertisement.key, advertisement.filter))
         for subscription in self._subscriptions.values():
             self._say(Want(0, subscription.key, subscription.filter))
         for request, _future in self._asked.values():
-            if id(request) in redone:
-                self._say(request)
+            self._say(request)
         return self._outlet.use(session)
 
     def _say(self, request: Request) -> None:
-        self._session.push_message(write_request(request))
+        self._line.session.push_message(write_request(request))
 
-    def on_frames(self, connection: FrameConnection, frames: list[tuple[Kind, memoryview]]) -> None:
-        """Frames have come."""
-        if connection is not self._connection:
-            return
-        for kind, payload in frames:
-            if kind is Kind.ACK:
-                self._session.on_ack(payload)
-            elif kind is Kind.REFUSED:
-                self._refused(*msgspec.structs.astuple(read_refused(payload)))
-            else:
-                taken = self._session.take(payload)
-                if taken is None:
-                    continue
-                number, content = taken
-                if kind is Kind.EVENTS:
-                    self._receive(number, Block.decode(content))
-                elif kind is Kind.MESSAGE:
-                    self._session.dealt_with(number)
-                    self._answered(read_answer(content))
-                else:
-                    raise WireError(f"a frame of kind {kind.name} has no place here")
-        self._flush()
-
-    def on_writable(self, _connection: FrameConnection) -> None:
-        """There is room again for more."""
-        self._flush()
-
-    def on_lost(self, connection: FrameConnection) -> None:
-        """The connection is lost."""
-        if connection is not self._connection:
-            return
-        self._connection = None
-        if self._is_closed:
-            return
-        if not self._reconnects or self._error is not None:
-            self._fail(self._error or NetworkError(f"the connection to {self.broker} is lost"))
-            return
-        self._notify("disconnected", f"the connection to {self.broker} is lost")
-        self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect())
-
-    def _refused(self, code: str, reason: str) -> None:
-        """The broker ends the connection and says why."""
-        if code == "slow":
-            self._notify("dropped", reason)
-            self._error = NetworkError(f"{self.broker}: {reason}")
-        elif code in ("access", "protocol"):
-            self._error = (AccessError if code == "access" else WireError)(f"{self.broker}: {reason}")
-
-    async def _reconnect(self) -> None:
-        """Try the same broker first, which may have kept the session; then the others, again and again."""
-        wait = _WAIT_FIRST
-        current = 0
-        while not self._is_closed:
-            way = self._ways[current % len(self._ways)]
-            try:
-                await self._connect(way)
-            except (NetworkError, WireError) as error:
-                if isinstance(error, RefusedError) and error.code == "access":
-                    self._fail(AccessError(f"{way}: {error}"))
-                    return
-            else:
-                # The one that answered is the first to be tried next time.
-                self._ways = self._ways[current:] + self._ways[:current]
-                return
-            current = (current + 1) % len(self._ways)
-            # Not all clients at the same moment after an outage.
-            await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311
-            if current == 0:
-                wait = min(_WAIT_MAX, wait * 2)
-
-    async def _watch(self) -> None:
-        """Notice a broker that says nothing at all any more."""
-        while True:
-            await asyncio.sleep(_SILENT_MAX / 4)
-            connection = self._connection
-            if connection is not None:
-                silent = asyncio.get_running_loop().time() - connection.heard_at
-                if silent > _SILENT_MAX:
-                    connection.abort()
-                elif silent > _SILENT_MAX / 4:
-                    connection.ping()
-
-    def _flush(self) -> None:
-        self._is_flushing = False
-        connection = self._connection
-        if connection is None:
-            return
-        frames = self._session.sendable() if connection.is_writable else []
-        ack = self._session.ack_due()
-        if ack is not None:
-            frames.append(ack)
-        if frames:
-            connection.write(frames)
-
-    def acknowledge_soon(self) -> None:
-        """Something has been taken that a broker may be waiting for."""
-        if not self._is_flushing:
-            self._is_flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _notify(self, kind: str, text: str, count: int = 0) -> None:
-        if self._on_notice is not None:
-            self._on_notice(Notice(kind, text, count))
-
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """It is over: everybody who waits is told."""
-        self._is_closed = True
-        self._error = error
         for _request, future in self._asked.values():
             if not future.done():
                 future.set_exception(error)
@@ -322,8 +154,8 @@ class Client:
     # Requests
 
     def _check_open(self) -> None:
-        if self._is_closed:
-            raise self._error or NetworkError("the client is closed")
+        if self._line.is_closed:
+            raise self._line.error or NetworkError("the client is closed")
 
     async def _ask(self, make: Callable[[int], Request]) -> bytes:
         self._check_open()
@@ -333,24 +165,25 @@ class Client:
         request = make(number)
         self._asked[number] = request, future
         self._say(request)
-        self._flush()
+        self._line.flush()
         try:
             return await future
         finally:
             self._asked.pop(number, None)
 
-    def _answered(self, answer: Answer) -> None:
+    def answered(self, answer: Answer) -> None:
+        """The broker has answered something, or says something by itself."""
         if isinstance(answer, Done | Denied):
             _request, future = self._asked.get(answer.request, (None, None))
             if future is None or future.done():
                 if isinstance(answer, Denied):
-                    self._notify("rejected", answer.reason)
+                    self._line.notify("rejected", answer.reason)
             elif isinstance(answer, Done):
                 future.set_result(answer.json)
             else:
                 future.set_exception(_error_of(answer))
         elif isinstance(answer, Notify):
-            self._notify(answer.kind, answer.text, answer.count)
+            self._line.notify(answer.kind, answer.text, answer.count)
         elif isinstance(answer, Traced):
             trace = self._traces.get(answer.trace)
             if trace is not None and not trace.done():
@@ -360,7 +193,7 @@ class Client:
 
     def _rejected(self, answer: Rejected) -> None:
         self._outlet.reject(str(answer.key), answer.numbers, answer.reason)
-        self._notify("rejected", answer.reason, len(answer.numbers))
+        self._line.notify("rejected", answer.reason, len(answer.numbers))
 
     def _new_key(self) -> int:
         self._keys += 1
@@ -415,13 +248,13 @@ class Client:
 
     async def end_subscription(self, subscription: Subscription, *, wait: bool) -> None:
         """Want it no more; perhaps wait until the broker knows, as far as there is one."""
-        if self._subscriptions.pop(subscription.key, None) is None or self._is_closed:
+        if self._subscriptions.pop(subscription.key, None) is None or self._line.is_closed:
             return
-        if wait and self._connection is not None:
+        if wait and self._line.is_connected:
             await self._ask(lambda number: Unwant(number, subscription.key))
         else:
             self._say(Unwant(0, subscription.key))
-            self._flush()
+            self._line.flush()
 
     async def status(self) -> dict[str, Any]:
         """What the broker says of itself. Raises AccessError without the right to monitor."""
@@ -512,9 +345,9 @@ class Client:
 
     # Receiving
 
-    def _receive(self, number: int, block: Block) -> None:
+    def receive(self, number: int, block: Block) -> None:
         """Hand out the events of a block, but for those that came before."""
-        session = self._session
+        session = self._line.session
 
         def dealt_with(_succeeded: bool) -> None:
             session.dealt_with(number)
@@ -548,25 +381,21 @@ class Client:
 
     async def close(self) -> None:
         """Say goodbye and end. What waits for an acknowledgement is told that it will not come."""
-        if not self._is_closed:
+        if not self._line.is_closed:
             self._outlet.flush()
-            if self._connection is not None:
+            if self._line.is_connected:
                 try:
                     async with asyncio.timeout(min(self._timeout, 2.0)):
                         await self._ask(Bye)
                 except (TimeoutError, PenstockError):
                     pass
-            self._is_closed = True
-        for task in (self._reconnecting, self._watching, self._implied):
-            if task is not None and task is not asyncio.current_task():
-                task.cancel()
+            self._line.is_closed = True
+        if self._implied is not None:
+            self._implied.cancel()
         for subscription in self._subscriptions.values():
-            subscription.end(self._error)
+            subscription.end(self._line.error)
         self._outlet.fail(NetworkError("the client was closed before this was acknowledged"))
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-            await connection.closed.wait()
+        await self._line.close()
 
     async def __aenter__(self) -> "Client":
         return self

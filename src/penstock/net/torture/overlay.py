@@ -98,6 +98,8 @@ class Overlay:
 
     def _proxies(self, fault: Fault) -> list[Proxy]:
         """Those that a fault is about. Whoever has to go elsewhere loses the broker that it talks to."""
+        if fault.on == "network":
+            return [*self.links, *self.doors.values()]
         if fault.on == "link":
             return [self.links[fault.target]]
         homes = self._network.clients[fault.target].homes
@@ -108,7 +110,7 @@ class Overlay:
 
 
 def _harm(proxy: Proxy, fault: Fault) -> None:
-    if fault.kind in ("short", "long", "failover"):
+    if fault.kind in ("short", "long", "failover", "storm"):
         # Some ends look like errors, some like good-byes; which one, the plan's figures say.
         proxy.cut(reset=int(fault.length * 100) % 2 == 1)
     elif fault.kind == "stall":

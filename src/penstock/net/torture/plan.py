@@ -1,10 +1,10 @@
 """Plans of torture, drawn from a seed: the overlay and its clients, and for each round events and faults.
 
-Faults are of two sorts. What is *held* (a short cut, a stall, a lag, a slow consumer) leaves everybody where
-they are. What is *broken* (a broker that ends, a cut longer than a session waits to be resumed, a client that
-has to go elsewhere, a consumer that is dead) has events take other ways, so that some come late. Overlays
-stay connected when any one broker is gone, and clients have several brokers to go to: no single fault
-separates anybody, unless clients with one home are asked for.
+Faults are of two sorts. What is *held* (a short cut of one thing or of all, a stall, a lag, a slow consumer)
+leaves everybody where they are. What is *broken* (a broker that ends, a cut longer than a session waits to be
+resumed, a client that has to go elsewhere, a consumer that is dead) has events take other ways, so that some
+come late. Overlays stay connected when any one broker is gone, and clients have several brokers to go to: no
+single fault separates anybody, unless clients with one home are asked for.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from penstock.model.values import Value
 from penstock.net.config import Times
 from penstock.workloads import topologies
 
-HELD: Final = ("short", "stall", "lag", "slow")
+HELD: Final = ("short", "stall", "lag", "slow", "storm")
 BROKEN: Final = ("kill", "term", "long", "failover", "dead")
 KINDS: Final = (*BROKEN, *HELD)
 
@@ -90,7 +90,7 @@ class Fault(msgspec.Struct, frozen=True):
 
     kind: str
     on: str
-    """"broker", "link" or "client"."""
+    """"broker", "link", "client", or "network" for all links and connections at once."""
     target: int
     begin: float
     length: float
@@ -298,6 +298,7 @@ _LENGTHS: Final = {
     "dead": (PING, PING * 2.4),
     "short": (0.1, RESUME / 2),
     "stall": (0.3, min(RESUME, PING) * 0.4),
+    "storm": (0.05, RESUME / 4),
     "lag": (1.0, 6.0),
     "slow": (2.0, 8.0),
 }
@@ -307,6 +308,8 @@ _LENGTHS: Final = {
 def _target(network: Network, random: Random, kind: str) -> tuple[str, int]:
     if kind in ("kill", "term"):
         return "broker", random.randrange(network.brokers)
+    if kind == "storm":
+        return "network", 0
     if kind in ("slow", "dead"):
         return "client", random.choice(network.subscribers)
     settled = [number for number, client in enumerate(network.clients) if len(client.homes) == 1]

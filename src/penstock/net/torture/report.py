@@ -69,6 +69,8 @@ def describe(network: Network, fault: Fault) -> str:
     """A fault in a few words."""
     if fault.on == "broker":
         where = f"b{fault.target}"
+    elif fault.on == "network":
+        where = "everywhere"
     elif fault.on == "client":
         where = network.clients[fault.target].name
     else:

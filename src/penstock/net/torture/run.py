@@ -18,7 +18,7 @@ from penstock.net.torture.clients import Connect, Publisher, Records, Subscriber
 from penstock.net.torture.oracle import Interest, interests, wanted
 from penstock.net.torture.plan import Burst, Fault, Network, Round, draw_network, draw_round, final_round
 from penstock.net.torture.probing import Prober
-from penstock.net.torture.report import Options, Report, Row, describe_all
+from penstock.net.torture.report import Options, Report, Row, describe, describe_all
 from penstock.net.torture.separation import Happened, Window, windows
 
 PATIENCE: Final = 60.0
@@ -87,8 +87,13 @@ class Torture:
         self._judged: dict[int, _Judged] = {}
         self._broken: list[str] = []
 
-    async def run(self, say: Say, patience: float = PATIENCE) -> Report:
+    async def run(self, tell: Say, patience: float = PATIENCE) -> Report:
         """Start everything, go through the rounds until something is violated, end everything."""
+
+        def say(text: str) -> None:
+            self.records.note(text)
+            tell(text)
+
         try:
             say("starting brokers")
             await self._overlay.start()
@@ -191,6 +196,7 @@ class Torture:
     async def _fault(self, fault: Fault, begin: float) -> Happened:
         await asyncio.sleep(max(0.0, begin + fault.begin - self.records.clock()))
         began = self.records.clock()
+        self.records.note(f"fault: {describe(self._network, fault)}")
         slow = self._subscribers.get(fault.target) if fault.kind == "slow" else None
         if slow is not None:
             slow.pace = _SLOW_PACE
@@ -199,6 +205,7 @@ class Torture:
         finally:
             if slow is not None:
                 slow.pace = 0.0
+        self.records.note(f"mended: {describe(self._network, fault)}")
         return Happened(fault, began, self.records.clock())
 
     async def _rest(self, plan: Round, wishes: list[Interest], patience: float) -> None:

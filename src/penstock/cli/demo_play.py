@@ -1,0 +1,294 @@
+"""The demo's network part as it happens: brokers as processes, clients, a broker that is killed half-way."""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import penstock
+from penstock.cli.demo_scene import ROW, Client, Flights, Scene, name
+from penstock.errors import NetworkError
+from penstock.net.client.subscriptions import Received
+from penstock.net.config import Times
+from penstock.net.torture.check import MARGIN
+from penstock.net.torture.processes import BrokerProcess, broker_command, free_ports
+from penstock.net.torture.proxy import LOOPBACK
+
+Say = Callable[[str], None]
+Tell = Callable[[float, str], None]
+"""What happened, and how many seconds after the first flight."""
+
+FLIGHTS_A_SECOND: Final = 3_000
+_SECONDS: Final = (4.0, 12.0)
+"""Publishing takes so long at least, that there is something to see; and at most, if brokers keep up."""
+
+_BATCH: Final = 100
+_UNACKED_MAX: Final = 250
+"""Batches that may wait for their acknowledgement: what neighbours keep while they look for other ways."""
+
+_REST: Final = 3
+_POLL: Final = 0.2
+"""Brokers are at rest when their tables have been the same so often, so many seconds apart."""
+
+_START: Final = 60.0
+_TRACE: Final = 15.0
+_QUIET: Final = 15.0
+"""Seconds without a delivery after which what is missing is taken to be lost."""
+_AFTER: Final = 0.5
+"""Seconds to wait for what should not come, when all that should has."""
+_END: Final = 5.0
+
+
+class Inbox:
+    """What came to one subscriber."""
+
+    def __init__(self, play: "Play", wanted: set[int]) -> None:
+        self._play = play
+        self._wanted = wanted
+        self.rows: Counter[int] = Counter()
+        self.late = 0
+        self.strange = 0
+        """Events that it did not want, or that are not as they were published."""
+        self.hops: tuple[Counter[int], Counter[int]] = Counter(), Counter()
+        """How many brokers events came through: of those that came before the kill, and after it."""
+
+    def take(self, event: Received) -> None:
+        """An event comes."""
+        play = self._play
+        row = event.get(ROW)
+        if not isinstance(row, int) or row not in self._wanted or event.event != play.flights.events[row]:
+            self.strange += 1
+            return
+        self.rows[row] += 1
+        self.late += event.late
+        self.hops[play.killed_at is not None][event.hops] += 1
+        play.last_delivery = now = play.clock()
+        play.slowest = max(play.slowest, now - play.published_at[row])
+
+    @property
+    def missing(self) -> set[int]:
+        """What it should have got and has not."""
+        return self._wanted - self.rows.keys()
+
+    @property
+    def twice(self) -> int:
+        """Deliveries of what it had already."""
+        return self.rows.total() - len(self.rows)
+
+
+class Play:
+    """A network, its clients, and what they saw."""
+
+    def __init__(self, scene: Scene, flights: Flights, folder: Path) -> None:
+        self.scene = scene
+        self.flights = flights
+        ports = free_ports(scene.brokers)
+        self.urls = [f"penstock://{LOOPBACK}:{port}" for port in ports]
+        self.brokers = [
+            BrokerProcess(
+                name(at),
+                broker_command(name(at), port, [self.urls[to] for dialer, to in scene.links if dialer == at]),
+                folder,
+            )
+            for at, port in enumerate(ports)
+        ]
+        self.inboxes = [Inbox(self, wanted) for wanted in flights.wanted]
+        self.talked_to: list[list[str]] = [[] for _ in scene.subscribers]
+        """The brokers that each subscriber has talked to."""
+        self.published_at = [0.0] * len(flights)
+        self.killed_at: float | None = None
+        self.last_delivery = 0.0
+        self.slowest = 0.0
+        """The longest time between publishing and delivery."""
+        self.seconds = 0.0
+        """From the first flight to the last delivery."""
+        self._begin = time.monotonic()
+        self._publishers: list[penstock.Client] = []
+        self._subscribers: list[penstock.Client] = []
+        self._notes: deque[tuple[float, str]] = deque()
+
+    def clock(self) -> float:
+        """Seconds since the first flight."""
+        return time.monotonic() - self._begin
+
+    @property
+    def delivered(self) -> int:
+        """How many events have come."""
+        return sum(inbox.rows.total() for inbox in self.inboxes)
+
+    @property
+    def late(self) -> int:
+        """How many came after younger ones of their publisher."""
+        return sum(inbox.late for inbox in self.inboxes)
+
+    # Begin and end
+
+    async def start(self, say: Say) -> None:
+        """Start brokers, connect clients, and wait until everybody knows what there is and who wants it."""
+        say("starting brokers")
+        await asyncio.gather(*(broker.start() for broker in self.brokers))
+        say("waiting for all links")
+        await self._settled(all_links=True)
+        say("subscribing")
+        for at, one in enumerate(self.scene.subscribers):
+            net = await self._connected(one)
+            self._subscribers.append(net)
+            self.talked_to[at].append(net.broker)
+            await net.subscribe(one.filter, callback=self.inboxes[at].take)
+        for one in self.scene.publishers:
+            net = await self._connected(one)
+            self._publishers.append(net)
+            await net.advertise(one.filter)
+        await asyncio.sleep(Times().settle)
+        await self._settled()
+
+    async def leave(self) -> None:
+        """Have all clients leave, whatever state they are in."""
+        clients = [*self._subscribers, *self._publishers]
+        await asyncio.gather(
+            *(asyncio.wait_for(net.close(), _END) for net in clients), return_exceptions=True
+        )
+
+    async def end(self) -> list[str]:
+        """Ask all brokers to end; say which of them did not end well."""
+        running = [broker for broker in self.brokers if broker.pid is not None]
+        statuses = await asyncio.gather(*(broker.terminate() for broker in running))
+        return [
+            f"{broker.name} ended with status {status}, not 0; it said:\n{broker.last_words()}"
+            for broker, status in zip(running, statuses, strict=True)
+            if status != 0
+        ]
+
+    def end_now(self) -> None:
+        """Leave no process behind; this works without an event loop, too."""
+        for broker in self.brokers:
+            broker.kill()
+
+    async def _connected(self, one: Client) -> penstock.Client:
+        def note(notice: Any) -> None:
+            self._notes.append((self.clock(), f"{one.name}: {notice.text}"))
+            for at, net in enumerate(self._subscribers):
+                if notice.kind == "reconnected" and net.name == one.name:
+                    self.talked_to[at].append(net.broker)
+
+        urls = [self.urls[home] for home in one.homes]
+        return await penstock.connect(urls, name=one.name, on_notice=note)
+
+    async def _settled(self, *, all_links: bool = False) -> None:
+        """Wait until brokers have nothing more to tell each other."""
+        until = time.monotonic() + _START
+        before: object = None
+        same = 0
+        while same < _REST:
+            statuses = await asyncio.gather(*(_status(url) for url in self.urls))
+            up = [sum(link["state"] == "up" for link in status["links"]) for status in statuses]
+            if all_links and up != [self.scene.degree(at) for at in range(self.scene.brokers)]:
+                same = 0
+            else:
+                tables = [status["table"] for status in statuses]
+                before, same = tables, same + 1 if tables == before else 1
+            if time.monotonic() > until:
+                raise NetworkError(
+                    f"brokers are not at rest after {_START:g} s, with {up} links up; is the machine busy?"
+                )
+            await asyncio.sleep(_POLL)
+
+    # Flights
+
+    async def trace(self, row: int) -> dict[str, Any] | None:
+        """Publish a flight and give the ways that it took; None if nobody reports them."""
+        if self.killed_at is None and not self.delivered:
+            self._begin = time.monotonic()
+        self.published_at[row] = self.clock()
+        net = self._publishers[self.flights.publisher[row]]
+        try:
+            return await asyncio.wait_for(net.trace(self.flights.events[row]), _TRACE)
+        except TimeoutError:
+            return None
+
+    async def publish(self, rows: list[int], tell: Tell) -> None:
+        """Publish flights in order, at a steady pace, and kill the broker in the middle half-way."""
+        shortest, longest = _SECONDS
+        pace = min(longest, max(shortest, len(rows) / FLIGHTS_A_SECOND)) / max(1, len(rows))
+        begin = told = self.clock()
+        waiting: deque[set[asyncio.Future[None]]] = deque()
+        for at in range(0, len(rows), _BATCH):
+            if self.killed_at is None and at >= len(rows) // 2:
+                self._kill(tell)
+            waiting.append(self._put(rows[at : at + _BATCH]))
+            if len(waiting) > _UNACKED_MAX:
+                await asyncio.wait(waiting.popleft())
+            await asyncio.sleep(max(0.0, begin + pace * (at + _BATCH) - self.clock()))
+            told = self._tell(tell, told, at + _BATCH)
+        if self.killed_at is None:
+            self._kill(tell)
+
+    async def arrived(self, tell: Tell, *, but: int | None = None) -> None:
+        """Wait until all has come, but for a flight that is not published yet, or nothing comes any more."""
+        told = began = self.clock()
+        while any(inbox.missing - {but} for inbox in self.inboxes):
+            if self.clock() - max(began, self.last_delivery) > _QUIET:
+                break
+            await asyncio.sleep(_POLL)
+            told = self._tell(tell, told, None)
+        await asyncio.sleep(_AFTER)
+        self.seconds = self.last_delivery or self.clock()
+
+    def _put(self, rows: list[int]) -> "set[asyncio.Future[None]]":
+        now = self.clock()
+        futures = set()
+        for row in rows:
+            self.published_at[row] = now
+            futures.add(
+                self._publishers[self.flights.publisher[row]].publish_nowait(self.flights.events[row])
+            )
+        return futures
+
+    def _kill(self, tell: Tell) -> None:
+        victim = self.brokers[self.scene.victim]
+        pid = victim.pid
+        victim.kill()
+        self.killed_at = self.clock()
+        tell(self.killed_at, f"{victim.name} is killed: kill -9 {pid}")
+
+    def _tell(self, tell: Tell, told: float, published: int | None) -> float:
+        """Tell what clients noticed and, every second, how far everything has come."""
+        while self._notes:
+            tell(*self._notes.popleft())
+        now = self.clock()
+        if now < told + 1.0:
+            return told
+        first = "" if published is None else f"{published:,} flights published, "
+        tell(now, f"{first}{self.delivered:,} deliveries, {self.late:,} of them late")
+        return now
+
+    # What came of it
+
+    def excused(self, row: int) -> bool:
+        """Whether a flight was under way when the broker was killed, or came before all ways were found."""
+        times = Times()
+        if self.killed_at is None:
+            return False
+        recovered = self.killed_at + times.resume + times.grace + times.settle + MARGIN
+        return self.killed_at - MARGIN <= self.published_at[row] <= recovered
+
+    def wrong(self) -> Iterator[str]:
+        """What must not be."""
+        for one, inbox in zip(self.scene.subscribers, self.inboxes, strict=True):
+            if inbox.strange:
+                yield f"{one.name} got {inbox.strange:,} events that it did not want, or that were altered"
+            if inbox.twice:
+                yield f"{one.name} got {inbox.twice:,} events twice"
+            lost = [row for row in sorted(inbox.missing) if not self.excused(row)]
+            if lost:
+                yield f"{one.name} never got {len(lost):,} flights, such as row {lost[0]:,}, without excuse"
+        for broker in self.brokers:
+            if broker.has_crashed:
+                yield f"{broker.name} ended by itself; it said:\n{broker.last_words()}"
+
+
+async def _status(url: str) -> dict[str, Any]:
+    async with await penstock.connect(url, name="demo", reconnect=False) as net:
+        return await net.status()

@@ -1,0 +1,122 @@
+"""The network part of the demo: real brokers, one of which is killed."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.demo_play import Play
+from penstock.cli.demo_scene import BROKERS_MAX, BROKERS_MIN, Flights, make_scene
+from penstock.cli.main import main
+from penstock.errors import PenstockError
+from penstock.workloads.flights import load_flights
+
+
+def test_the_flights_arrive_around_a_broker_that_is_killed(
+    warm_kernels: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = main(["demo", "--only", "network", "--flights", "2000"])
+    out = capsys.readouterr().out
+    assert status == 0, out
+    assert re.search(r"^2,000 flights published, ([\d,]+) deliveries of \1 expected: ", out, re.MULTILINE), (
+        out
+    )
+    assert "nothing lost, nothing twice" in out
+    assert re.search(r" s  b7 is killed: kill -9 \d+$", out, re.MULTILINE)
+    assert out.count("the connection to b7 is lost") == 2
+    assert out.count(" is traced; its ways: b") == 2
+    for one in make_scene(7).subscribers:
+        assert re.search(rf"^ ?{re.escape(one.name)} +b\d", out, re.MULTILINE), one.name
+    assert "b7 → b4" in out
+    assert _running(out) == []
+
+
+def test_no_broker_stays_when_the_demo_fails(
+    warm_kernels: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_arguments: object) -> None:
+        raise PenstockError("enough")
+
+    monkeypatch.setattr(Play, "publish", fail)
+    assert main(["demo", "--only", "network", "--flights", "50", "--brokers", "5"]) == 2
+    out, err = capsys.readouterr()
+    assert err == "penstock: enough\n"
+    assert _running(out) == []
+
+
+def _running(out: str) -> list[str]:
+    """The brokers whose processes are still there, by the line that tells of them."""
+    told = re.search(r"^\d brokers run \(processes (.*)\)\.$", out, re.MULTILINE)
+    assert told is not None, out
+    running = []
+    for broker in told[1].split(", "):
+        try:
+            os.kill(int(broker.split()[1]), 0)
+        except ProcessLookupError:
+            continue
+        running.append(broker)
+    return running
+
+
+@pytest.mark.parametrize("brokers", range(BROKERS_MIN, BROKERS_MAX + 1))
+def test_without_the_broker_that_is_killed_the_others_are_linked_and_every_client_has_one(
+    brokers: int,
+) -> None:
+    scene = make_scene(brokers)
+    left = {link for link in scene.links if scene.victim not in link}
+    reached, before = {0}, 0
+    while len(reached) > before:
+        before = len(reached)
+        reached |= {end for link in left if reached & set(link) for end in link}
+    assert reached == set(range(brokers)) - {scene.victim}
+    assert len(set(map(frozenset, scene.links))) == len(scene.links) > brokers
+    for one in (*scene.publishers, *scene.subscribers):
+        assert len(set(one.homes)) == len(one.homes) > 1
+        assert set(one.homes) <= set(range(brokers))
+    assert sum(one.homes[0] == scene.victim for one in scene.subscribers) == 2
+
+
+@pytest.mark.parametrize("brokers", ["4", "21"])
+def test_a_network_that_is_too_small_or_too_large_is_refused(
+    brokers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--brokers", brokers]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"penstock: --brokers: {brokers} ")
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Play:
+    """A demo that has not begun, with everything delivered that must be."""
+    scene = make_scene(7)
+    play = Play(scene, Flights(scene, load_flights().slice(0, 300)), tmp_path)
+    for inbox, wanted in zip(play.inboxes, play.flights.wanted, strict=True):
+        inbox.rows.update(wanted)
+    play.killed_at = 100.0
+    return play
+
+
+def test_what_arrives_once_is_right(play: Play) -> None:
+    assert any(play.flights.wanted)
+    assert list(play.wrong()) == []
+
+
+def test_what_is_lost_is_excused_only_around_the_kill(play: Play) -> None:
+    inbox = play.inboxes[-2]
+    row = min(inbox.rows)
+    del inbox.rows[row]
+    for at, is_excused in ((97.0, False), (99.0, True), (104.0, True), (107.0, False)):
+        play.published_at[row] = at
+        assert (list(play.wrong()) == []) is is_excused, at
+    assert "Delta Fleet Planning never got 1 flights" in next(play.wrong())
+
+
+def test_what_comes_twice_or_to_the_wrong_one_is_never_excused(play: Play) -> None:
+    inbox = play.inboxes[-2]
+    row = min(inbox.rows)
+    play.published_at[row] = 100.0
+    inbox.rows[row] += 1
+    inbox.strange = 1
+    assert len(list(play.wrong())) == 2
