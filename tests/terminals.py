@@ -162,6 +162,9 @@ class Terminals:
                 terminal.press(line)
             else:
                 terminal.see(line)
+        if lines and lines[-1] in KEYS:
+            # Nobody goes on before the command has ended.
+            terminal.finish()
 
     def finish(self) -> None:
         """Everything that the page began has ended, or is ended by a key."""
