@@ -315,11 +315,12 @@ def test_what_is_rescued_passes_though_it_came_before() -> None:
     assert all(effect.block.header.rescued for effect in effects)  # type: ignore[union-attr]
 
 
-def test_numbers_of_two_advertisements_are_not_mixed_up() -> None:
+@pytest.mark.parametrize("mark", [0, 5])
+def test_numbers_of_two_advertisements_are_not_mixed_up(mark: int) -> None:
     b = simple()
     b.handle(Advertise("8", parse("x >= 0")), "p", 0)
-    assert got(b.handle_block(packed(events(1), Header("7", "")), "p", 0), "q") == [1]
-    assert got(b.handle_block(packed(events(2), Header("8", "")), "p", 0), "q") == [2]
+    assert got(b.handle_block(packed(events(1), Header("7", "", rescued=mark)), "p", 0), "q") == [1]
+    assert got(b.handle_block(packed(events(2), Header("8", "", rescued=mark)), "p", 0), "q") == [2]
 
 
 def test_what_was_not_advertised_is_refused_and_the_rest_passes() -> None:

@@ -25,7 +25,7 @@ def test_a_number_of_an_origin_is_new_once(drawn: list[list[int]]) -> None:
 def test_a_number_is_new_once_under_each_mark(drawn: list[tuple[int, list[int]]]) -> None:
     marked, known = Marked(), set[tuple[int, int]]()
     for mark, numbers in drawn:
-        new = marked.add(mark, np.array(numbers))
+        new = marked.add("o", mark, np.array(numbers))
         assert new.tolist() == [(mark, number) not in known for number in numbers]
         known |= {(mark, number) for number in numbers}
 
@@ -33,5 +33,5 @@ def test_a_number_is_new_once_under_each_mark(drawn: list[tuple[int, list[int]]]
 def test_only_so_many_marked_numbers_are_remembered() -> None:
     marked = Marked(most=2)
     for number in (1, 2, 3):
-        assert marked.add(7, np.array([number])).tolist() == [True]
-    assert marked.add(7, np.array([1, 3])).tolist() == [True, False]
+        assert marked.add("o", 7, np.array([number])).tolist() == [True]
+    assert marked.add("o", 7, np.array([1, 3])).tolist() == [True, False]

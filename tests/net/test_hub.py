@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from net_cases import config, run
+from net_cases import Complaints, config, run, serving, until
 from penstock.broker.core import Broker
 from penstock.net.connection import FrameConnection
 from penstock.net.hub import Hub
@@ -48,6 +48,27 @@ def test_a_session_that_was_given_up_while_the_other_side_took_it_up_does_not_go
         new = hub.welcomed(connection, again, Welcome("a", 1, False, 0, 2**20, 2**20, ""))
         assert (new.phase, link.phase) == (LinkPhase.UP, LinkPhase.GONE)
         assert runtime.links["a"] is new
+
+    run(main)
+
+
+def test_a_mistake_as_time_passes_is_told_and_does_not_stop_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ticks: list[float] = []
+
+    def tick(_runtime: Runtime, now: float) -> None:
+        ticks.append(now)
+        if len(ticks) == 1:
+            raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr(Runtime, "tick", tick)
+
+    async def main() -> None:
+        with Complaints() as complaints:
+            async with serving(config()):
+                await until(lambda: len(ticks) > 2)
+        assert complaints.records == ["b: an error as time passed: ZeroDivisionError('a mistake')"]
 
     run(main)
 

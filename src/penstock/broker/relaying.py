@@ -100,10 +100,6 @@ class Relaying:
         self._outbox.effects.append(RefuseBlock(link, block, why))
 
     def _relay(self, block: "Block", link: str) -> None:
-        is_client = link in self._clients
-        if self._floods and link and not is_client and self._trees[block.header.tree].way not in (link, HERE):
-            # A copy. It must not count as come, or the one that comes the right way would be dropped for it.
-            return
         # Before anything is taken for come, because this is what finds events that are none.
         found = self._matching.match_block(block)
         new = self._new(block)
@@ -113,6 +109,7 @@ class Relaying:
         goes_on = block.header.hops < HOPS_MAX
         header = msgspec.structs.replace(block.header, hops=min(HOPS_MAX, block.header.hops + 1))
         if self._floods and goes_on:
+            # Whichever neighbour was first: others drop the copies that come to them in a circle.
             passed = block.take(np.flatnonzero(new), header)
             self._outbox.effects += [SendBlock(to, passed) for to in self._outbox.links if to != link]
         for to, events, keys in self._table.wanting_block(found, header.tree, self._clients):
@@ -131,7 +128,7 @@ class Relaying:
         new = self._seen.add(block.header.origin, block.numbers)
         if block.header.rescued:
             # Those behind the failure may not have had it; others will drop it.
-            new = self._rescued.add(block.header.rescued, block.numbers)
+            new = self._rescued.add(block.header.origin, block.header.rescued, block.numbers)
         self.duplicates += len(block) - int(np.count_nonzero(new))
         self.late += int(np.count_nonzero(new & (block.numbers < top)))
         return new

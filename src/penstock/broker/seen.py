@@ -61,13 +61,14 @@ class Marked:
 
     def __init__(self, most: int = REMEMBERED_MAX) -> None:
         self._most = most
-        self._known: dict[tuple[int, int], None] = {}
+        self._known: dict[tuple[str, int, int], None] = {}
 
-    def add(self, mark: int, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Take numbers under a mark, which is that of one origin; return which are new."""
+    def add(self, origin: str, mark: int, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Take numbers of an origin under a mark, which other origins may have too; return which are new."""
         known = self._known
-        new = np.array([(mark, number) not in known for number in numbers.tolist()], np.bool_)
-        known.update(dict.fromkeys((mark, number) for number in numbers.tolist()))
+        given = [(origin, mark, number) for number in numbers.tolist()]
+        new = np.array([one not in known for one in given], np.bool_)
+        known.update(dict.fromkeys(given))
         while len(known) > self._most:
             del known[next(iter(known))]
         return new

@@ -12,7 +12,6 @@ from penstock.cli.demo_scene import ROW, Client, Flights, Scene, name
 from penstock.errors import NetworkError
 from penstock.net.client.subscriptions import Received
 from penstock.net.config import Times
-from penstock.net.torture.check import MARGIN
 from penstock.net.torture.processes import BrokerProcess, broker_command, free_ports
 from penstock.net.torture.proxy import LOOPBACK
 
@@ -39,6 +38,10 @@ _QUIET: Final = 15.0
 _AFTER: Final = 0.5
 """Seconds to wait for what should not come, when all that should has."""
 _END: Final = 5.0
+
+
+_MARGIN: Final = 2.0
+"""Seconds that an event may be under way before and after a failure."""
 
 
 class Inbox:
@@ -271,8 +274,8 @@ class Play:
         times = Times()
         if self.killed_at is None:
             return False
-        recovered = self.killed_at + times.resume + times.grace + times.settle + MARGIN
-        return self.killed_at - MARGIN <= self.published_at[row] <= recovered
+        recovered = self.killed_at + times.resume + times.grace + times.settle + _MARGIN
+        return self.killed_at - _MARGIN <= self.published_at[row] <= recovered
 
     def wrong(self) -> Iterator[str]:
         """What must not be."""

@@ -21,6 +21,7 @@ from penstock.net.torture.overlay import Overlay
 from penstock.net.torture.plan import KINDS, draw_network
 from penstock.net.torture.report import Options, Report
 from penstock.net.torture.run import Say, Torture
+from penstock.routing.schemes.catalog import scheme_named
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
         events=options.events,
         faults=_kinds(options.faults),
         single_homed=options.single_homed,
+        scheme=options.scheme,
     )
     with _folder(options.keep_logs) as folder, telling(f"torture, seed {asked.seed}") as say:
         report = _torture(asked, folder, say)
@@ -46,7 +48,8 @@ def run(options: argparse.Namespace) -> int:
 def as_dict(report: Report) -> dict[str, Any]:
     """A report for machines."""
     rows = [{**msgspec.to_builtins(row), "wrong": row.wrong} for row in report.rows]
-    return {**msgspec.to_builtins(report), "rows": rows, "right": report.is_right}
+    totals = msgspec.to_builtins(report.totals)
+    return {**msgspec.to_builtins(report), "rows": rows, "totals": totals, "right": report.is_right}
 
 
 def _kinds(text: str | None) -> tuple[str, ...]:
@@ -78,7 +81,8 @@ def _folder(kept: str | None) -> Iterator[Path]:
 
 def _torture(options: Options, folder: Path, say: Say) -> Report:
     network = draw_network(options.seed, options.brokers, single_homed=options.single_homed)
-    overlay = Overlay(network, folder)
+    scheme_named(options.scheme)
+    overlay = Overlay(network, folder, options.scheme)
     connect = cast(Connect, penstock.connect)
 
     async def suffer() -> Report:
@@ -124,10 +128,16 @@ def _print(report: Report, kept: str | None) -> None:
 
 
 def _told(report: Report, kept: str | None) -> Iterator[str]:
-    """What there is to say besides figures."""
-    unsure = sum(row.verdict.unsure for row in report.rows)
-    if unsure:
-        yield f"{unsure:,} events of publishers that were separated were never acknowledged."
+    """What there is to say of all of it."""
+    totals = report.totals
+    yield (
+        f"{totals.faults} faults, {totals.published:,} events published, {totals.expected:,} deliveries "
+        f"checked: {totals.got:,} came, {totals.late:,} of them late, {totals.duplicates:,} twice; "
+        f"{totals.lost_apart:,} were lost between clients that were separated. The slowest recovery took "
+        f"{totals.slowest_recovery_s:.1f} s."
+    )
+    if totals.unsure:
+        yield f"{totals.unsure:,} events were never acknowledged."
     if report.is_right:
         yield f"Nothing was violated, in {report.seconds:,.0f} s."
         return

@@ -58,6 +58,9 @@ def add_torture_command(commands: "Commands[argparse.ArgumentParser]") -> None:
         "--faults", metavar="KINDS", help="only these kinds, with commas between them, or none (default: all)"
     )
     torture.add_argument(
+        "--scheme", default="covering", metavar="NAME", help="the routing scheme of the brokers (covering)"
+    )
+    torture.add_argument(
         "--single-homed",
         action="store_true",
         help="give the first publisher and the first subscriber one broker only, without which they are "

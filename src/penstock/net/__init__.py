@@ -18,6 +18,10 @@ dialing     keeping a connection to another broker
 connection  bytes of a socket to frames and back
 runtime     carries out what the core asks for, on reliable links; knows no sockets
 links       one link
+naming      what links are called
+asking      what clients ask, as the core has it
+meters      what clients send, counted against their quotas
+watching    who is away too long, or too slow
 matching    the engine as a broker uses it
 tracing     reports of the ways of marked events
 status      what a broker says of itself

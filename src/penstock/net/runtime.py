@@ -9,7 +9,6 @@ they have had.
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,30 +16,26 @@ import msgspec
 from penstock.broker.clients import Limits as ClientLimits
 from penstock.broker.core import Broker
 from penstock.broker.effects import Deliver, DeliverBlock, Effect, Refuse, RefuseBlock, Send, SendBlock
-from penstock.broker.quotas import Meter, Quotas
 from penstock.errors import EventError, FilterError, LimitError, PenstockError, WireError
-from penstock.filters.parsing import parse
-from penstock.filters.predicate import Predicate
+from penstock.net.asking import check_key, message_of
 from penstock.net.config import Limits, Times
 from penstock.net.links import Link, LinkPhase
+from penstock.net.meters import Meters
+from penstock.net.naming import link_name, origin_of
 from penstock.net.tokens import Identity
 from penstock.net.tracing import Tracing
+from penstock.net.watching import Watch
 from penstock.wire.blocks import Block
 from penstock.wire.codec import Returned, Spoken, read_spoken, write_spoken
 from penstock.wire.frames import Kind
 from penstock.wire.greetings import Hello, Refused, read_refused
 from penstock.wire.messages import (
-    Advertise,
     LinkDown,
     LinkUp,
     Message,
-    Subscribe,
     Tick,
-    Unadvertise,
-    Unsubscribe,
 )
 from penstock.wire.requests import (
-    KEY_MAX,
     Answer,
     Ask,
     Bye,
@@ -57,16 +52,10 @@ from penstock.wire.requests import (
     read_request,
     write_answer,
 )
-from penstock.wire.sessions import CLIENT_WINDOW, Custody, Session
-
-_METERS_MAX: Final = 10_000
-"""Subjects whose use is remembered, those that came last."""
+from penstock.wire.sessions import Custody, Session
 
 _ATTEMPTS_MAX: Final = 5
 """Times that events are sent again before they are given up."""
-
-_NEIGHBOURS_PATIENCE: Final = 3
-"""A neighbour may itself be waiting for a slow client, and that client gets all of the patience."""
 
 
 class _Again(NamedTuple):
@@ -99,10 +88,10 @@ class Runtime:
         self._status = status
         self._again: list[_Again] = []
         self._tracing = Tracing(broker.name)
-        self._is_held_up = False
+        self._watch = Watch(self, limits, times)
         self._now = 0.0
         self._joined_until = 0.0
-        self._meters: dict[str, tuple[Quotas, Meter]] = {}
+        self._meters = Meters(limits.frame_bytes)
 
     # Links
 
@@ -112,7 +101,7 @@ class Runtime:
 
     def known(self, hello: Hello) -> Link | None:
         """The link of whoever greets, with this session or with an earlier one."""
-        return self.links.get(_link_name(hello))
+        return self.links.get(link_name(hello))
 
     def find(self, hello: Hello) -> Link | None:
         """The link that a greeting wants to go on with."""
@@ -132,7 +121,7 @@ class Runtime:
 
     def add_client(self, hello: Hello, identity: Identity, now: float) -> Link:
         """A client is there, with a new session."""
-        name = _link_name(hello)
+        name = link_name(hello)
         self._replace(name, now)
         link = Link(name, hello.session, Session(self._limits.window_bytes), True, hello.name)
         link.subject, link.may_monitor = identity.subject, identity.grants.monitor
@@ -140,22 +129,11 @@ class Runtime:
         link.when_slow = hello.when_slow
         link.expires_at = identity.expires_at
         quotas = identity.quotas
-        link.meter = self._meter_for(identity, now)
+        link.meter = self._meters.of(identity, now)
         self._add(link, LinkUp(client=True), now)
         limits = ClientLimits(quotas.subscriptions or 2**62, quotas.advertisements or 2**62)
         self.broker.admit(name, origin_of(hello, identity), identity.grants, limits)
         return link
-
-    def _meter_for(self, identity: Identity, now: float) -> Meter:
-        """What counts what somebody sends: over all connections of one subject, and over reconnections."""
-        known = self._meters.pop(identity.subject, None) if identity.subject else None
-        if known is None or known[0] != identity.quotas:
-            known = identity.quotas, Meter(identity.quotas, now, frame_bytes=self._limits.frame_bytes)
-        if identity.subject:
-            self._meters[identity.subject] = known
-            if len(self._meters) > _METERS_MAX:
-                del self._meters[next(iter(self._meters))]
-        return known[1]
 
     def may_go_on(self, link: Link, identity: Identity) -> bool:
         """Whether a client that comes back may do what it might before; if so, for as long as it may now."""
@@ -194,6 +172,11 @@ class Runtime:
         """There is a connection again, and the session goes on."""
         link.phase, link.since, link.moved_at = LinkPhase.UP, now, now
         self.dirty.add(link)
+
+    def leave(self, link: Link, now: float) -> None:
+        """Look for ways around a neighbour, and keep what is for it meanwhile."""
+        link.phase, link.since = LinkPhase.AWAY, now
+        self._handle(LinkDown(keep=True), link.name, now)
 
     def end(self, link: Link, now: float, *, failed: bool) -> None:
         """A link is over. What it had not acknowledged has failed, or is given up."""
@@ -251,8 +234,7 @@ class Runtime:
     def _on_refused(self, link: Link, refused: Refused, now: float) -> None:
         """The other side ends the connection, and says why: there is no use in waiting for it."""
         if not link.is_client and link.phase is LinkPhase.UP and refused.code == "draining":
-            link.phase, link.since = LinkPhase.AWAY, now
-            self._handle(LinkDown(keep=True), link.name, now)
+            self.leave(link, now)
         else:
             self.end(link, now, failed=True)
 
@@ -260,7 +242,7 @@ class Runtime:
         link.counts["events_in"] += len(block)
         self.counts["events_in"] += len(block)
         if link.is_client:
-            _check_key(block.header.tree)
+            check_key(block.header.tree)
         if block.header.trace:
             if link.is_client and not link.may_monitor:
                 custody = Custody(lambda _succeeded: link.session.dealt_with(number))
@@ -392,7 +374,7 @@ class Runtime:
     def _change(self, link: Link, request: Want | Unwant | Offer | Unoffer, now: float) -> Answer:
         """Carry out a change of what a client wants or offers; the answer to it."""
         try:
-            effects = self._handle(_message_of(request), link.name, now)
+            effects = self._handle(message_of(request), link.name, now)
         except (FilterError, LimitError) as error:
             return Denied(request.request, "filter", str(error))
         refused = [effect for effect in effects if isinstance(effect, Refuse)]
@@ -466,14 +448,9 @@ class Runtime:
     def tick(self, now: float) -> None:
         """Time has passed: see who has been away too long, or is too slow."""
         self._now = now
-        full = min(self._limits.window_bytes, CLIENT_WINDOW)
-        self._is_held_up = any(link.session.undealt_bytes >= full for link in self.links.values())
         for link in list(self.links.values()):
-            if link.is_client:
-                self._pass_on_held(link, now)
-                self._watch_client(link, now)
-            else:
-                self._watch_neighbour(link, now)
+            self._pass_on_held(link, now)
+        self._watch.look(now)
         self._carry_out(self.broker.let_go(now), now, None)
         self._send_again(now)
 
@@ -493,106 +470,3 @@ class Runtime:
                 self.counts["lost"] += len(again.block)
             else:
                 self._pass_on_later(link, again.number, again.block, now, again.attempts)
-
-    def _watch_neighbour(self, link: Link, now: float) -> None:
-        if link.phase is LinkPhase.UP:
-            stalled = link.session.is_waiting and now - link.moved_at > (
-                _NEIGHBOURS_PATIENCE * self._times.patience
-            )
-            if stalled and link.connection is not None:
-                link.connection.close("slow", "nothing was acknowledged for too long")
-        elif link.phase is LinkPhase.CUT and now - link.since > self._times.resume:
-            link.phase, link.since = LinkPhase.AWAY, now
-            self._handle(LinkDown(keep=True), link.name, now)
-        elif link.phase is LinkPhase.AWAY and now - link.since > self._times.grace:
-            self.end(link, now, failed=True)
-
-    def _watch_client(self, link: Link, now: float) -> None:
-        times = self._times
-        if link.expires_at is not None and now > link.expires_at and link.connection is not None:
-            link.connection.close("access", "the token has expired: get a new one")
-            self.end(link, now, failed=True)
-        elif link.phase is LinkPhase.CUT:
-            # Others wait for what it does not take: then there is less time.
-            is_missed = self._is_in_the_way(link) and now - link.since > times.resume
-            if is_missed or now - link.since > times.linger:
-                self.end(link, now, failed=True)
-        elif link.is_paused:
-            if link.session.is_idle:
-                link.is_paused = link.is_warned = False
-                self.notify(link, "resumed", f"{link.missed:,} events were missed while paused", link.missed)
-                link.missed = 0
-        elif self._is_in_the_way(link):
-            self._mind_slow(link, now)
-        else:
-            link.is_warned = False
-
-    def _is_in_the_way(self, link: Link) -> bool:
-        """Whether others wait for what a client does not take.
-
-        More may wait for it than it may be sent; or it has been sent less than that, but all that somebody
-        may send before it is acknowledged.
-        """
-        return link.session.is_waiting or (self._is_held_up and not link.session.is_idle)
-
-    def _mind_slow(self, link: Link, now: float) -> None:
-        waited = now - link.moved_at
-        over = link.session.queued_bytes > self._limits.queue_bytes
-        if waited > self._times.patience or over:
-            self.counts["slow"] += 1
-            if link.when_slow == "drop":
-                if link.connection is not None:
-                    link.connection.close(
-                        "slow", "events were not taken fast enough, and it asked to be dropped then"
-                    )
-                self.end(link, now, failed=False)
-                return
-            link.is_paused = True
-            link.missed += link.session.let_go()
-            self.counts["dropped"] += link.missed
-            self.notify(link, "paused", "events were not taken fast enough; those that come now are missed")
-        elif waited > self._times.patience / 2 and not link.is_warned:
-            link.is_warned = True
-            self.notify(link, "slow", "events are not taken as fast as they come")
-
-
-def _link_name(hello: Hello) -> str:
-    # No broker can have such a name: names can be printed. A client has one link, whatever its session, so
-    # that nobody waits for the session that it had before.
-    return hello.name if hello.role == "broker" else f"client\t{_own_part(hello)}"
-
-
-def _own_part(hello: Hello) -> str:
-    """What stays the same of all sessions of one client."""
-    return hello.session.rpartition(":")[0] or hello.session
-
-
-def _check_key(tree: str) -> None:
-    """Clients publish under the keys of their advertisements, which are numbers."""
-    if not (tree.isascii() and tree.isdigit() and len(tree) <= len(str(KEY_MAX)) and int(tree) <= KEY_MAX):
-        raise WireError(f"events come under {tree!r:.40}, which is no key of an advertisement")
-
-
-def origin_of(hello: Hello, identity: Identity) -> str:
-    """In whose name a client's events are numbered: the same at every broker and after every reconnection.
-
-    Everybody who gets an event is told, so it must not tell the session, the key to going on with it.
-    """
-    return f"{identity.subject}~{blake2b(_own_part(hello).encode(), digest_size=16).hexdigest()}"
-
-
-def _message_of(request: Want | Unwant | Offer | Unoffer) -> Message:
-    if isinstance(request, Want):
-        return Subscribe(request.key, _predicate(request.filter))
-    if isinstance(request, Unwant):
-        return Unsubscribe(request.key)
-    if isinstance(request, Offer):
-        return Advertise(str(request.key), _predicate(request.filter))
-    return Unadvertise(str(request.key))
-
-
-def _predicate(text: str) -> Predicate:
-    """What a filter says, if it can be said to other brokers too: in canonical form it may be longer."""
-    predicate = parse(text)
-    predicate.to_sql()
-    return predicate

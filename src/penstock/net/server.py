@@ -1,6 +1,7 @@
 """A broker process: listeners, neighbours, the clock, the gateway, and a graceful end."""
 
 import asyncio
+import logging
 import ssl
 import time
 from collections.abc import Coroutine
@@ -23,6 +24,8 @@ from penstock.routing.schemes.catalog import scheme_named
 
 if TYPE_CHECKING:
     from penstock.net.gateway.server import Gateway
+
+_LOG: Final = logging.getLogger("penstock.net")
 
 _TICK: Final = 0.25
 """Seconds between looks at who is away or slow."""
@@ -54,6 +57,7 @@ class Server:
         )
         self._hub = Hub(config, self._runtime, incarnation, time.monotonic)
         self._started = time.monotonic()
+        self._next_core_tick = 0.0
         self._listeners: list[asyncio.Server] = []
         self._dialers: list[Dialer] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -123,16 +127,21 @@ class Server:
             raise
 
     async def _keep_time(self) -> None:
-        next_core_tick = 0.0
         while True:
             await asyncio.sleep(_TICK)
-            now = time.monotonic()
-            self._hub.tick()
-            self._runtime.tick(now)
-            if now >= next_core_tick:
-                self._runtime.core_tick(now)
-                next_core_tick = now + self.config.times.lease / _TICKS_PER_LEASE
-            self._hub.flush()
+            try:
+                self._tick(time.monotonic())
+            except Exception:
+                # A mistake of ours must not stop the clock: leases would end, and nobody slow be noticed.
+                _LOG.exception("%s: an error as time passed", self.config.name)
+
+    def _tick(self, now: float) -> None:
+        self._hub.tick()
+        self._runtime.tick(now)
+        if now >= self._next_core_tick:
+            self._next_core_tick = now + self.config.times.lease / _TICKS_PER_LEASE
+            self._runtime.core_tick(now)
+        self._hub.flush()
 
     # Looking
 

@@ -218,7 +218,7 @@ class Session:
         Those that have been sent stay, for a new connection, but are in nobody's custody any more.
         """
         dropped = self.drop_pending()
-        for out in list(self._unacked):
+        for out in list(self._unacked.values()):
             if out.block is not None and out.custody is not None:
                 custody, out.custody = out.custody, None
                 custody.release()

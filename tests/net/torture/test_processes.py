@@ -103,5 +103,6 @@ def test_a_broker_is_started_with_its_address_and_its_peers() -> None:
     command = broker_command("b1", 7401, ["penstock://127.0.0.1:1", "penstock://127.0.0.1:2"])
     assert " ".join(command[1:]) == (
         "-m penstock broker --name b1 --listen penstock://127.0.0.1:7401 "
-        "--peer penstock://127.0.0.1:1 --peer penstock://127.0.0.1:2 --gateway none --log-level info"
+        "--peer penstock://127.0.0.1:1 --peer penstock://127.0.0.1:2 "
+        "--scheme covering --gateway none --log-level info"
     )

@@ -147,6 +147,9 @@ def test_a_good_network_is_found_right() -> None:
     assert [row.name for row in report.rows] == ["round 1 of 2", "round 2 of 2", "in the end"]
     assert all(row.verdict.got == row.verdict.expected > 0 for row in report.rows)
     assert all(row.recovery_s is not None for row in report.rows)
+    totals = report.totals
+    assert totals.got == totals.expected == sum(row.verdict.expected for row in report.rows)
+    assert (totals.faults, totals.late, totals.lost_apart, totals.duplicates) == (0, 0, 0, 0)
 
 
 def test_a_loss_is_found_and_ends_the_torture() -> None:
@@ -241,5 +244,7 @@ def test_the_command_draws_the_same_plan_again() -> None:
         "penstock torture --seed 4 --rounds 2 --seconds 3 --brokers 8 --events 9 --faults kill,stall"
     )
     assert "--faults" not in Options().command
+    assert "--scheme" not in Options().command
+    assert Options(scheme="flooding").command.endswith("--scheme flooding")
     assert Options(single_homed=True).command == f"{Options().command} --single-homed"
     assert Options(faults=()).command.endswith("--faults none")

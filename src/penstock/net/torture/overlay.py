@@ -11,9 +11,10 @@ from penstock.net.torture.proxy import Proxy
 class Overlay:
     """A network that can be made to suffer."""
 
-    def __init__(self, network: Network, folder: Path) -> None:
+    def __init__(self, network: Network, folder: Path, scheme: str = "covering") -> None:
         self._network = network
         self._folder = folder
+        self._scheme = scheme
         self.brokers: list[BrokerProcess] = []
         self.links: list[Proxy] = []
         """As the network's links are."""
@@ -39,7 +40,8 @@ class Overlay:
                 if dialer == broker
             ]
             name = f"b{broker}"
-            self.brokers.append(BrokerProcess(name, broker_command(name, port, peers), self._folder))
+            command = broker_command(name, port, peers, self._scheme)
+            self.brokers.append(BrokerProcess(name, command, self._folder))
         # The first one compiles what has to be compiled, once.
         await self.brokers[0].start()
         await asyncio.gather(*(broker.start() for broker in self.brokers[1:]))

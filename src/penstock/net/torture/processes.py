@@ -49,13 +49,13 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def broker_command(name: str, port: int, peers: Sequence[str]) -> list[str]:
+def broker_command(name: str, port: int, peers: Sequence[str], scheme: str = "covering") -> list[str]:
     """How a broker is started."""
     command = [sys.executable, "-m", "penstock", "broker", "--name", name]
     command += ["--listen", f"penstock://{LOOPBACK}:{port}"]
     for peer in peers:
         command += ["--peer", peer]
-    return [*command, "--gateway", "none", "--log-level", "info"]
+    return [*command, "--scheme", scheme, "--gateway", "none", "--log-level", "info"]
 
 
 class BrokerProcess:

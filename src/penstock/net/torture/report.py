@@ -18,6 +18,7 @@ class Options(msgspec.Struct, frozen=True):
     events: int = 2000
     faults: tuple[str, ...] = KINDS
     single_homed: bool = False
+    scheme: str = "covering"
 
     @property
     def command(self) -> str:
@@ -28,6 +29,8 @@ class Options(msgspec.Struct, frozen=True):
         )
         if set(self.faults) != set(KINDS):
             text += f" --faults {','.join(self.faults) or 'none'}"
+        if self.scheme != "covering":
+            text += f" --scheme {self.scheme}"
         return f"{text} --single-homed" if self.single_homed else text
 
 
@@ -49,6 +52,21 @@ class Row(msgspec.Struct):
         return self.failed + self.verdict.wrong
 
 
+class Totals(msgspec.Struct, frozen=True):
+    """Figures of all rounds together."""
+
+    faults: int
+    published: int
+    expected: int
+    """Deliveries that were checked for."""
+    got: int
+    late: int
+    lost_apart: int
+    unsure: int
+    duplicates: int
+    slowest_recovery_s: float
+
+
 class Report(msgspec.Struct):
     """All rounds."""
 
@@ -58,6 +76,22 @@ class Report(msgspec.Struct):
     wrong: list[str] = []
     """Violations that belong to no round: broken subscriptions, brokers that crashed."""
     seconds: float = 0.0
+
+    @property
+    def totals(self) -> Totals:
+        """All rounds together."""
+        verdicts = [row.verdict for row in self.rows]
+        return Totals(
+            faults=sum(len(row.faults) for row in self.rows),
+            published=sum(verdict.published for verdict in verdicts),
+            expected=sum(verdict.expected for verdict in verdicts),
+            got=sum(verdict.got for verdict in verdicts),
+            late=sum(verdict.late for verdict in verdicts),
+            lost_apart=sum(verdict.lost_apart for verdict in verdicts),
+            unsure=sum(verdict.unsure for verdict in verdicts),
+            duplicates=sum(verdict.duplicates for verdict in verdicts),
+            slowest_recovery_s=max((row.recovery_s or 0.0 for row in self.rows), default=0.0),
+        )
 
     @property
     def is_right(self) -> bool:

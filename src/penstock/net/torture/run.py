@@ -8,7 +8,7 @@ events follow, which all have to arrive. When nothing is under way any more, eve
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -65,15 +65,21 @@ class _Judged(msgspec.Struct):
 
 
 class Torture:
-    """A network, its clients, and what they saw."""
+    """A network, its clients, and what they saw. Rounds are drawn from the seed, unless they are given."""
 
     def __init__(
-        self, options: Options, overlay: Sufferer, connect: Connect, network: Network | None = None
+        self,
+        options: Options,
+        overlay: Sufferer,
+        connect: Connect,
+        network: Network | None = None,
+        rounds: Sequence[Round] | None = None,
     ) -> None:
         self._options = options
         self._network = network or draw_network(
             options.seed, options.brokers, single_homed=options.single_homed
         )
+        self._rounds = rounds
         self._overlay = overlay
         self._connect = connect
         begin = time.monotonic()
@@ -114,6 +120,8 @@ class Torture:
         return self.report
 
     def _round(self, number: int) -> Round:
+        if self._rounds is not None:
+            return self._rounds[number - 1]
         options = self._options
         return draw_round(
             self._network, number, kinds=options.faults, seconds=options.seconds, events=options.events

@@ -1,0 +1,58 @@
+"""The gateway of a real broker, over a socket: what its own document says, and an event from end to end."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.config import SchemathesisConfig
+from schemathesis.core.result import Ok
+
+from live_commands import running
+
+
+@pytest.fixture(scope="module")
+def gateway(warm_kernels: None) -> Iterator[str]:
+    listen = ("--listen", "penstock://127.0.0.1:0", "--gateway", "http://127.0.0.1:0")
+    with running("broker", "--name", "g", *listen) as broker:
+        # A first one may have to compile its kernels, which takes minutes.
+        assert broker.out.get(timeout=600).startswith("g listening on ")
+        yield broker.line().rpartition(" ")[2]
+
+
+def test_a_live_gateway_does_what_its_document_says(gateway: str) -> None:
+    schema = schemathesis.openapi.from_url(f"{gateway}/openapi.json", config=SchemathesisConfig())
+    tried = set()
+    for found in schema.get_all_operations():
+        assert isinstance(found, Ok)
+        operation = found.ok()
+        # Streams of events do not end by themselves; they are tried in test_streams.
+        if (operation.method.upper(), operation.path) == ("GET", "/events"):
+            continue
+        tried.add((operation.method.upper(), operation.path))
+
+        @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @given(case=operation.as_strategy())
+        def check(case: Any) -> None:
+            case.call_and_validate(excluded_checks=[schemathesis.checks.positive_data_acceptance])
+
+        check()
+    assert {("POST", "/events"), ("GET", "/metrics"), ("GET", "/topology")} <= tried
+
+
+def test_an_event_goes_in_by_http_and_comes_out_by_a_stream(gateway: str) -> None:
+    event = {"specversion": "1.0", "id": "7", "source": "/s", "type": "t", "data": {"n": 1}}
+    with httpx.Client(base_url=gateway, timeout=30) as http:
+        with http.stream("GET", "/events", params={"filter": "type = 't'", "count": 1}) as stream:
+            lines = stream.iter_lines()
+            assert next(lines) == ": subscribed"
+            sent = http.post("/events", json=event, headers={"content-type": "application/cloudevents+json"})
+            assert (sent.status_code, sent.json()) == (202, {"accepted": 1})
+            (data,) = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+        assert json.loads(data) == event
+        names = http.get("/metrics").text
+        assert "penstock_" in names
+        assert http.get("/topology").json()["name"] == "g"
