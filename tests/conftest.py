@@ -24,3 +24,11 @@ def warm_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
     (folder / "e.jsonl").write_text('{"x": 1}\n')
     files = ["--subscriptions", str(folder / "s.jsonl"), "--events", str(folder / "e.jsonl")]
     assert main(["match", *files, "--output", str(folder / "out.jsonl")]) == 0
+
+
+@pytest.fixture(scope="session")
+def warm_brokers() -> None:
+    """Kernels of brokers on disk: those that start then listen within seconds."""
+    from penstock.net.matching import warm
+
+    warm()

@@ -3,13 +3,21 @@
 import doctest
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from penstock.model import limits
+from penstock.net.config import example
+from penstock.net.gateway.context import Context
+from penstock.net.gateway.metrics import metrics_text
+from penstock.net.gateway.ports import GatewayLimits
+from terminals import TERMINAL, is_live, terminals, with_free_ports
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -20,6 +28,9 @@ PAGES = [
 ]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+LIVE_PAGES = [
+    page for page in PAGES if any(TERMINAL.match(code) for _kind, code in FENCE.findall(page.read_text()))
+]
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -27,7 +38,7 @@ def blocks(language: str) -> list[tuple[str, str]]:
         (page.name, text)
         for page in PAGES
         for kind, text in FENCE.findall(page.read_text())
-        if kind == language
+        if kind == language and not is_live(text)
     ]
     assert found
     return found
@@ -57,6 +68,40 @@ def test_commands_in_the_documentation_print_what_it_shows(page: str, session: s
         line = command.replace(".venv/bin/penstock", str(program), 1)
         done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True)  # noqa: S607
         assert done.stdout == shown
+
+
+@pytest.mark.skipif(shutil.which("curl") is None or shutil.which("openssl") is None, reason="needs both")
+@pytest.mark.parametrize("page", LIVE_PAGES, ids=lambda page: page.name)
+def test_what_terminals_show_in_the_documentation_is_so(
+    page: Path, tmp_path: Path, warm_brokers: None
+) -> None:
+    with terminals(tmp_path) as at:
+        for kind, code in FENCE.findall(with_free_ports(page.read_text())):
+            if kind == "console" and is_live(code):
+                at.play(code)
+            elif kind == "python" and is_live(code):
+                exec(compile(code, page.name, "exec"), {})  # noqa: S102
+
+
+def test_every_setting_of_a_broker_is_explained() -> None:
+    text = (ROOT / "docs" / "OPERATIONS.md").read_text()
+    shown = dict(re.findall(r"^\| `([\w.]+)` \| `(.*?)` \|", text, re.MULTILINE))
+    settings, table = {}, ""
+    for line in example().splitlines():
+        if heading := re.fullmatch(r"\[(\w+)\]", line):
+            table = f"{heading[1]}."
+        elif setting := re.fullmatch(r"#?(\w+) = (.+)", line):
+            settings[f"{table}{setting[1]}"] = setting[2]
+    assert shown == settings
+
+
+def test_every_metric_of_a_broker_is_explained() -> None:
+    text = (ROOT / "docs" / "OPERATIONS.md").read_text()
+    rows = re.findall(r"^\| (`penstock_.*?) \|", text, re.MULTILINE)
+    shown = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    broker: Any = SimpleNamespace(status=lambda: {"links": [{"peer": "b2"}]})
+    printed = metrics_text(Context(broker, GatewayLimits())).decode()
+    assert shown == set(re.findall(r"^(penstock_\w+)", printed, re.MULTILINE))
 
 
 def test_every_must_of_the_specification_names_a_test_that_exists() -> None:
