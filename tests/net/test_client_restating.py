@@ -10,6 +10,7 @@ from penstock.net.client.subscriptions import Subscription
 from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
 from penstock.wire.frames import FrameReader
+from penstock.wire.greetings import Welcome
 from penstock.wire.requests import Done, Want, read_request
 
 
@@ -27,8 +28,8 @@ class Case:
         )
         self.subscriptions = [Subscription(self.client, key, "true", "auto", 9, None) for key in (1, 2)]
         self.client._subscriptions = {one.key: one for one in self.subscriptions}
-        self.client._begin(2**20)
-        sent = FrameReader(2**20).feed(b"".join(self.client._session.sendable()))
+        self.client.begin(self.client._line.session, Welcome("b", 1, False, 0, 2**20, 2**20, ""))
+        sent = FrameReader(2**20).feed(b"".join(self.client._line.session.sendable()))
         self.wants = [read_request(payload[8:]) for _kind, payload in sent]
 
     @property
@@ -36,11 +37,11 @@ class Case:
         return [one.pending for one in self.subscriptions]
 
     def receive(self, number: int, *keys: int) -> None:
-        self.client._receive(1, block(number, *keys))
+        self.client.receive(1, block(number, *keys))
 
     def answer(self, want: object) -> None:
         assert isinstance(want, Want)
-        self.client._answered(Done(want.request))
+        self.client.answered(Done(want.request))
 
 
 def test_an_event_that_came_for_some_subscriptions_comes_for_the_others_later_and_for_none_twice() -> None:

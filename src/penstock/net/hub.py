@@ -51,6 +51,9 @@ class Hub:
     def accept(self) -> FrameConnection:
         """A connection that somebody else makes."""
         connection = FrameConnection(self, self._clock)
+        if len(self._strangers) >= self._config.limits.clients:
+            # Whoever has said nothing for longest makes room.
+            next(iter(self._strangers)).abort()
         self._strangers[connection] = self._clock()
         return connection
 

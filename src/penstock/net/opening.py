@@ -112,7 +112,8 @@ async def open_connection(
         raise
     except ssl.SSLError as error:
         await _abandon(greeter, connection)
-        raise NetworkError(f"{way}: TLS: {error.reason or error}") from None
+        said = f"{way}: TLS: {error.reason or error}"
+        raise NetworkError(f"{said}; is it for this host, and is its authority the one named?") from None
     except OSError as error:
         await _abandon(greeter, connection)
         raise NetworkError(f"{way}: {(error.strerror or str(error)).lower()}") from None

@@ -91,6 +91,8 @@ class Runtime:
         self._watch = Watch(self, limits, times)
         self._now = 0.0
         self._joined_until = 0.0
+        self._is_alone = False
+        """Whether the broker had neighbours, and has lost the last of them."""
         self._meters = Meters(limits.frame_bytes)
 
     # Links
@@ -116,6 +118,11 @@ class Runtime:
         """A neighbour is there, with a new session."""
         self._replace(name, now)
         self._joined_until = max(self._joined_until, now + self._times.settle)
+        if self._is_alone:
+            self._is_alone = False
+            for client in self.links.values():
+                if client.is_client and self.broker.client(client.name).subscriptions:
+                    self.notify(client, "missed", "the broker was cut off: events may have been missed")
         link = Link(name, session_id, Session(self._limits.window_bytes), False, name, dialed, incarnation)
         return self._add(link, LinkUp(), now)
 
@@ -177,6 +184,8 @@ class Runtime:
         """Look for ways around a neighbour, and keep what is for it meanwhile."""
         link.phase, link.since = LinkPhase.AWAY, now
         self._handle(LinkDown(keep=True), link.name, now)
+        neighbours = (other for other in self.links.values() if not other.is_client)
+        self._is_alone = all(other.phase is LinkPhase.AWAY for other in neighbours)
 
     def end(self, link: Link, now: float, *, failed: bool) -> None:
         """A link is over. What it had not acknowledged has failed, or is given up."""
@@ -197,7 +206,9 @@ class Runtime:
     def is_idle(self) -> bool:
         """Whether nothing is under way: all that was sent on is acknowledged."""
         return not self._again and all(
-            link.session.is_idle for link in self.links.values() if link.phase is LinkPhase.UP
+            link.session.is_idle and not link.held
+            for link in self.links.values()
+            if link.phase is LinkPhase.UP
         )
 
     # What comes
@@ -312,6 +323,9 @@ class Runtime:
         if not succeeded and link.is_client:
             if link.phase is LinkPhase.GONE or attempts >= _ATTEMPTS_MAX:
                 self.counts["lost"] += len(block)
+                if link.phase is not LinkPhase.GONE:
+                    text = f"{len(block):,} events could not be passed on to everybody, and are given up"
+                    self.notify(link, "lost", text, len(block))
             else:
                 again = block.with_header(
                     msgspec.structs.replace(block.header, rescued=secrets.randbits(62) | 1)

@@ -167,7 +167,8 @@ async def _each(
 
 async def _drain(config: BrokerConfig, server: Serving) -> None:
     try:
-        async with asyncio.timeout(config.times.drain):
+        # It keeps to its time itself, and closes after that.
+        async with asyncio.timeout(config.times.drain + CLOSE_S):
             await server.drain()
     except TimeoutError:
         _LOG.warning("%s: not all was delivered within %g s (times.drain)", config.name, config.times.drain)

@@ -62,6 +62,7 @@ class Server:
         self._dialers: list[Dialer] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._gateway: Gateway | None = None
+        self._has_joined = False
 
     async def start(self) -> None:
         """Listen, connect to the peers, and let time pass. Raises NetworkError or InputError."""
@@ -159,10 +160,16 @@ class Server:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes clients, and every peer that it was told of has been reached."""
+        """Whether it takes clients: it has reached the peers that it was told of, or waited for them.
+
+        That a peer goes later is no reason to send clients away.
+        """
         if self._hub.is_draining or not self._listeners:
             return False
-        return all(self._hub.is_linked(dialer.name) for dialer in self._dialers)
+        if not self._has_joined:
+            waited = time.monotonic() - self._started > self.config.times.join
+            self._has_joined = waited or all(self._hub.is_linked(dialer.name) for dialer in self._dialers)
+        return self._has_joined
 
     # The end
 

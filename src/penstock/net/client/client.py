@@ -368,7 +368,7 @@ class Client:
         late = (block.numbers < top).tolist()
         # An event comes up once for each subscription that it is for.
         rows = np.repeat(np.arange(len(block)), np.diff(block.key_offsets))
-        pairs = zip(block.keys.tolist(), rows.tolist(), strict=True)
+        pairs: Iterable[tuple[int, int]] = zip(block.keys.tolist(), rows.tolist(), strict=True)
         if self._is_restating or not new.all():
             pairs = self._still_wanting(block, new.tolist(), pairs)
         for key, at in pairs:

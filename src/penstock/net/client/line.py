@@ -22,7 +22,7 @@ _WAIT_FIRST: Final = 0.05
 _WAIT_MAX: Final = 2.0
 """Seconds between two tries to connect again, the first and the longest."""
 
-_SILENT_MAX: Final = 20.0
+_SILENT_MAX: Final = 12.0
 """Seconds without a word after which a broker is taken for dead; it is pinged in between."""
 
 

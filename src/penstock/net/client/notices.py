@@ -1,12 +1,6 @@
 """What a client is told about its connection."""
 
-from typing import Literal, TypeAlias
-
 import msgspec
-
-NoticeKind: TypeAlias = Literal[
-    "disconnected", "reconnected", "missed", "slow", "paused", "resumed", "dropped", "closing", "rejected"
-]
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -21,6 +15,7 @@ class Notice(msgspec.Struct, frozen=True):
     dropped       the broker has ended the connection because events were not taken
     closing       the broker is about to end
     rejected      published events were not accepted
+    lost          published events could not be passed on to everybody, and are given up
     """
 
     kind: str

@@ -17,14 +17,19 @@ from penstock.net.gateway.context import Context
 
 _COUNTS: Final = {
     "events_in": "Events received from clients and links.",
-    "events_out": "Events sent to clients and links.",
+    "events_out": "Events sent on links to other brokers.",
     "delivered": "Events delivered to clients.",
     "duplicates": "Events received again and dropped.",
     "refused": "Events refused.",
     "matched": "Events that matched some subscription.",
     "late": "Events delivered late, after a fault.",
-    "stranded": "Events that could not be sent on.",
-    "dropped": "Events dropped for slow clients.",
+    "stranded": "Events on links that failed, which are sent again by whoever has them.",
+    "rescued": "Events of this broker's publishers that were sent again after a failure.",
+    "lost": "Events given up after they were sent again several times, or whose publisher was gone.",
+    "dropped": "Events that slow clients missed.",
+    "slow": "Times that a client was paused or dropped for being slow.",
+    "withheld": "Events that a client was not allowed to see, and was not given.",
+    "unrouted": "Events of advertisements that were gone when they came.",
 }
 _TABLE: Final = {
     "subscriptions": "Subscriptions known.",
@@ -67,7 +72,8 @@ class StatusCollector(Collector):
             yield _gauge(f"penstock_table_{key}", text, table.get(key))
         for key, text in _COUNTS.items():
             yield CounterMetricFamily(f"penstock_{key}", text, value=_number(counts.get(key)))
-        yield from _links(status.get("links") or [])
+        wanted = [str(peer["name"]) for peer in status.get("peers") or [] if peer.get("name")]
+        yield from _links(status.get("links") or [], wanted)
         yield _gauge("penstock_gateway_streams", "Event streams and WebSockets open.", self._context.streams)
         yield CounterMetricFamily(
             "penstock_gateway_accepted", "Events taken over the gateway.", value=self._context.accepted
@@ -81,9 +87,12 @@ def metrics_text(context: Context) -> bytes:
     return generate_latest(registry)
 
 
-def _links(links: list[dict[str, Any]]) -> Iterator[Metric]:
-    """Sums over the links to each peer: of labels that are there twice Prometheus takes none."""
-    peers = sorted({str(link.get("peer", "")) for link in links})
+def _links(links: list[dict[str, Any]], wanted: list[str]) -> Iterator[Metric]:
+    """Sums over the links to each peer: of labels that are there twice Prometheus takes none.
+
+    A peer that the broker was told of, and once knew, is there when the link is not: with 0.
+    """
+    peers = sorted({str(link.get("peer", "")) for link in links} | set(wanted))
     up = GaugeMetricFamily("penstock_link_up", "Links that are up.", labels=["peer"])
     ups = Counter(str(link.get("peer", "")) for link in links if link.get("state") == "up")
     for peer in peers:
