@@ -72,6 +72,11 @@ def test_being_parted_for_a_moment_is_no_excuse_nor_is_a_part_without_clients() 
 def test_a_consumer_that_reads_nothing_may_miss_events_only_if_it_is_told() -> None:
     dead = broken("dead", "client", 1, 3.0, 9.0)
     assert windows(RING, [dead], [], 12.0) == []
-    for told in (Told(2.0, 1, "paused"), Told(5.0, 0, "paused"), Told(5.0, 1, "slow")):
+    for told in (
+        Told(2.0, 1, "paused"),
+        Told(5.0, 0, "paused"),
+        Told(5.0, 1, "slow"),
+        Told(5.0, 1, "missed"),
+    ):
         assert windows(RING, [dead], [told], 12.0) == []
     assert windows(RING, [dead], [Told(8.0, 1, "paused")], 12.0) == [Window(3.0, 12.0, 1)]

@@ -24,8 +24,8 @@ KEPT: Final = Times().resume + Times().grace
 AGAIN: Final = 2.0
 """Seconds until those who are connected to each other have found each other again: they try now and then."""
 
-_MISSING: Final = ("paused", "resumed", "missed", "dropped")
-"""What a consumer is told that does not take its events."""
+_MISSING: Final = ("paused", "resumed", "dropped")
+"""What a consumer is told that does not take its events; "missed" is said after every change of broker."""
 
 
 class Happened(msgspec.Struct, frozen=True):
