@@ -1,6 +1,7 @@
 # Everything a newcomer needs: `make demo`, `make test`. Both create .venv on first use.
 PYTHON ?= python3
 VENV := .venv
+JOBS ?= 2
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
@@ -41,8 +42,8 @@ types: $(STAMP) ## Type-check strictly
 layers: $(STAMP) ## Check that imports point down only
 	$(BIN)/lint-imports --no-cache
 
-unit: $(STAMP) ## Run the tests with Hypothesis's quick profile
-	$(BIN)/python -m pytest
+unit: $(STAMP) ## Run the tests with Hypothesis's quick profile, on JOBS processes
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (two hours or so)
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m property -o faulthandler_timeout=0
