@@ -82,7 +82,7 @@ class Hub:
     def _fail(self, link: Link, connection: FrameConnection, reason: str, now: float) -> None:
         _LOG.warning("%s: %s is cut off: %s", self._config.name, link.peer, reason)
         connection.close("protocol", reason)
-        self._runtime.end(link, now, failed=True)
+        self._runtime.give_up(link, now)
 
     def on_lost(self, connection: FrameConnection) -> None:
         """A connection is gone."""

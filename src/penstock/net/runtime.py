@@ -28,7 +28,7 @@ from penstock.net.watching import Watch
 from penstock.wire.blocks import Block
 from penstock.wire.codec import Returned, Spoken, read_spoken, write_spoken
 from penstock.wire.frames import Kind
-from penstock.wire.greetings import Hello, Refused, read_refused
+from penstock.wire.greetings import Hello, read_refused
 from penstock.wire.messages import (
     LinkDown,
     LinkUp,
@@ -164,10 +164,15 @@ class Runtime:
         return link
 
     def _replace(self, name: str, now: float) -> None:
-        """A link comes with a new session: what the old one had is not going to be acknowledged."""
+        """A link comes with a new session: what the old one had is not going to be acknowledged.
+
+        What a neighbour has asked for stays until it says all of it anew: until then, events are not to be
+        taken for unwanted.
+        """
         old = self.links.get(name)
         if old is not None:
-            self.end(old, now, failed=True)
+            self.give_up(old, now)
+            self.end(old, now, failed=True, replaced=not old.is_client)
 
     def on_cut(self, link: Link, now: float) -> None:
         """The connection of a link is lost."""
@@ -180,14 +185,20 @@ class Runtime:
         link.phase, link.since, link.moved_at = LinkPhase.UP, now, now
         self.dirty.add(link)
 
-    def leave(self, link: Link, now: float) -> None:
-        """Look for ways around a neighbour, and keep what is for it meanwhile."""
-        link.phase, link.since = LinkPhase.AWAY, now
-        self._handle(LinkDown(keep=True), link.name, now)
-        neighbours = (other for other in self.links.values() if not other.is_client)
-        self._is_alone = all(other.phase is LinkPhase.AWAY for other in neighbours)
+    def give_up(self, link: Link, now: float) -> None:
+        """A link does not work: look for ways around a neighbour, and keep what is for it meanwhile."""
+        if link.is_client:
+            self.end(link, now, failed=True)
+        elif link.phase in (LinkPhase.UP, LinkPhase.CUT):
+            link.phase, link.since = LinkPhase.AWAY, now
+            self._handle(LinkDown(keep=True), link.name, now)
+            connection, link.connection = link.connection, None
+            if connection is not None:
+                connection.close()
+            neighbours = (other for other in self.links.values() if not other.is_client)
+            self._is_alone = all(other.phase is LinkPhase.AWAY for other in neighbours)
 
-    def end(self, link: Link, now: float, *, failed: bool) -> None:
+    def end(self, link: Link, now: float, *, failed: bool, replaced: bool = False) -> None:
         """A link is over. What it had not acknowledged has failed, or is given up."""
         if link.phase is LinkPhase.GONE:
             return
@@ -195,7 +206,8 @@ class Runtime:
         if self.links.get(link.name) is link:
             del self.links[link.name]
         self.dirty.discard(link)
-        self._handle(LinkDown(), link.name, now)
+        if not replaced:
+            self._handle(LinkDown(), link.name, now)
         events = link.session.abandon(failed=failed)
         self.counts["stranded" if failed else "dropped"] += events
         connection, link.connection = link.connection, None
@@ -223,7 +235,9 @@ class Runtime:
             self.dirty.add(link)
             return
         if kind is Kind.REFUSED:
-            self._on_refused(link, read_refused(payload), now)
+            # The other side ends the connection, and says why: there is no use in waiting for it.
+            read_refused(payload)
+            self.give_up(link, now)
             return
         if kind not in (Kind.MESSAGE, Kind.EVENTS):
             raise WireError(f"a frame of kind {kind.name} has no place here")
@@ -241,13 +255,6 @@ class Runtime:
             self._on_request(link, read_request(content), now)
         else:
             self._on_spoken(link, read_spoken(content), now)
-
-    def _on_refused(self, link: Link, refused: Refused, now: float) -> None:
-        """The other side ends the connection, and says why: there is no use in waiting for it."""
-        if not link.is_client and link.phase is LinkPhase.UP and refused.code == "draining":
-            self.leave(link, now)
-        else:
-            self.end(link, now, failed=True)
 
     def _on_events(self, link: Link, number: int, block: Block, now: float) -> None:
         link.counts["events_in"] += len(block)

@@ -17,7 +17,7 @@ class Watched(Protocol):
     links: dict[str, Link]
     counts: Counter[str]
 
-    def leave(self, link: Link, now: float) -> None:
+    def give_up(self, link: Link, now: float) -> None:
         """Look for ways around a neighbour, and keep what is for it meanwhile."""
 
     def end(self, link: Link, now: float, *, failed: bool) -> None:
@@ -55,7 +55,7 @@ class Watch:
             if stalled and link.connection is not None:
                 link.connection.close("slow", "nothing was acknowledged for too long")
         elif link.phase is LinkPhase.CUT and now - link.since > self._times.resume:
-            self._runtime.leave(link, now)
+            self._runtime.give_up(link, now)
         elif link.phase is LinkPhase.AWAY and now - link.since > self._times.grace:
             self._runtime.end(link, now, failed=True)
 
