@@ -52,7 +52,8 @@ def test_frames_of_any_size_may_come_together_with_the_welcome() -> None:
         way = TcpWay(parse_url(f"penstock://127.0.0.1:{server.sockets[0].getsockname()[1]}"), None)
         taker = Taker()
 
-        def on_welcome(_connection: FrameConnection, _welcome: Welcome) -> Owner:
+        def on_welcome(connection: FrameConnection, welcome: Welcome) -> Owner:
+            connection.reader.limit = welcome.frame_bytes
             return taker
 
         connection = await open_connection(way, Hello(VERSION, "client", "c", "", "s", 0, 0), on_welcome, 9.0)
