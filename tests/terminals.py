@@ -92,7 +92,9 @@ class Terminal:
     def _read(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            self._lines.put(line.rstrip("\n"))
+            # Whether a neighbour that was killed is missed long enough to be told depends on the machine.
+            if "WARNING penstock.net: no link to" not in line:
+                self._lines.put(line.rstrip("\n"))
 
     def see(self, shown: str) -> None:
         """Wait for the next line, which has to be this one."""

@@ -16,6 +16,7 @@ from penstock.net.runtime import Runtime
 from penstock.net.tokens import Identity
 from penstock.wire.frames import Kind
 from penstock.wire.greetings import (
+    GRANTED_LENGTH_MAX,
     VERSION,
     Hello,
     Welcome,
@@ -136,7 +137,8 @@ class Hub:
         try:
             return self._let_in(connection, hello)
         except RefusedError as refusal:
-            _LOG.info("%s: %s %s is refused: %s", self._config.name, hello.role, hello.name, refusal)
+            level = logging.WARNING if hello.role == "broker" and refusal.code != "linked" else logging.INFO
+            _LOG.log(level, "%s: %s %s is refused: %s", self._config.name, hello.role, hello.name, refusal)
             connection.write([write_refused(refusal.code, str(refusal))])
             connection.close()
             return None
@@ -184,6 +186,7 @@ class Hub:
                         self._config.limits.window_bytes,
                         limit,
                         proof if is_broker else "",
+                        _granted(identity),
                     )
                 ),
                 *again,
@@ -226,10 +229,19 @@ class Hub:
         known = self._runtime.links.get(hello.name)
         if known is None or known.phase is not LinkPhase.UP or known.connection is None:
             return
-        if hello.incarnation < known.incarnation:
+        if hello.incarnation != known.incarnation and self._is_alive(known):
+            # Had it been started anew, its old connection would be closed, or at least silent.
             raise RefusedError("name", f"another broker called {hello.name!r:.80} is linked here")
         if hello.incarnation == known.incarnation and known.dialed and name < hello.name:
             raise RefusedError("linked", "these two brokers are linked already")
+
+    def _is_alive(self, link: Link) -> bool:
+        """Whether something was heard lately over the connection of a link."""
+        connection = link.connection
+        if not isinstance(connection, FrameConnection) or connection.is_closing:
+            return False
+        connection.ping()
+        return self._clock() - connection.heard_at < 2 * self._config.times.ping
 
     # Dialing
 
@@ -255,6 +267,9 @@ class Hub:
         except AccessError as error:
             raise RefusedError("access", str(error)) from None
         link = self._runtime.links.get(welcome.broker)
+        is_other = link is not None and link.incarnation != welcome.incarnation
+        if link is not None and is_other and link.phase is LinkPhase.UP and self._is_alive(link):
+            raise RefusedError("name", f"another broker called {welcome.broker!r:.80} is linked here")
         if welcome.resumed:
             # While the answer was on its way, this side may have given up the session.
             if link is None or link.session_id != hello.session or link.phase is not LinkPhase.CUT:
@@ -294,3 +309,10 @@ def _until(identity: Identity, now: float) -> Identity:
         quotas=identity.quotas,
         expires_at=now + left,
     )
+
+
+def _granted(identity: Identity) -> str:
+    """What a client may advertise, so that it need not be told again; everything, where that is too long."""
+    granted = identity.grants.advertise
+    text = "true" if granted is None else granted.to_sql()
+    return text if len(text) <= GRANTED_LENGTH_MAX else "true"

@@ -309,6 +309,9 @@ class Runtime:
 
     def _pass_on_later(self, link: Link, number: int, block: Block, now: float, attempts: int) -> None:
         """Pass on events that came a while ago; what is wrong with them ends the link that they came by."""
+        if block.header.trace:
+            # What is measured is the way, not the wait before it.
+            self._tracing.begin(link.name, number, now)
         try:
             self._pass_on(link, number, block, now, attempts)
         except (WireError, EventError, LimitError) as error:

@@ -19,6 +19,9 @@ _ROOM_MAX: Final = 2**32
 
 T = TypeVar("T")
 
+GRANTED_LENGTH_MAX: Final = 8 * 1024
+"""Characters of what a client is told that it may advertise; tokens are no longer."""
+
 Role = Literal["client", "broker"]
 
 
@@ -43,7 +46,8 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
 class Welcome(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     """The answer: whether the session goes on where it stopped, and with which frame; and what is allowed.
 
-    `proof` shows a broker that this one knows the secret that brokers share.
+    `proof` shows a broker that this one knows the secret that brokers share. `granted` is what a client may
+    advertise.
     """
 
     broker: str
@@ -53,6 +57,7 @@ class Welcome(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
     window: int
     frame_bytes: int
     proof: str
+    granted: str = "true"
 
 
 class Refused(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -103,6 +108,8 @@ def read_welcome(payload: memoryview) -> Welcome:
         raise WireError("the answer to a greeting has numbers that cannot be")
     if not (0 < welcome.window <= _ROOM_MAX and 0 < welcome.frame_bytes <= _ROOM_MAX):
         raise WireError("the answer to a greeting leaves no room for anything, or more than there can be")
+    if len(welcome.granted) > GRANTED_LENGTH_MAX:
+        raise WireError("the answer to a greeting grants more than it has room for")
     return welcome
 
 

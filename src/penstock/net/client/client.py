@@ -42,8 +42,6 @@ from penstock.wire.sessions import Custody, Session
 
 EventLike = Event | Mapping[str, object]
 
-_EVERYTHING: Final = "true"
-
 _TOGETHER: Final = 1_024
 """Events that are encoded before the next look at how much waits."""
 
@@ -102,6 +100,8 @@ class Client:
         self._traces: dict[str, asyncio.Future[bytes]] = {}
         self._outlet = Outlet(self._line.flush)
         self._seen = Seen(2**20)
+        self._granted = "true"
+        """What may be advertised, which is advertised if nothing else is."""
         self._is_restating = False
         self._partial: dict[tuple[str, int], set[int]] = {}
 
@@ -128,6 +128,7 @@ class Client:
     def begin(self, session: Session, welcome: Welcome) -> int:
         """A new session: say everything anew, and publish again what was not acknowledged."""
         self._outlet.frame_bytes = welcome.frame_bytes
+        self._granted = welcome.granted
         for advertisement in self._advertisements.values():
             self._say(Offer(0, advertisement.key, advertisement.filter))
         # What comes before all is said may have come for some subscriptions only.
@@ -318,7 +319,7 @@ class Client:
             return str(advertisement.key)
         if not self._advertisements:
             if self._implied is None or self._implied.done():
-                self._implied = asyncio.get_running_loop().create_task(self.advertise(_EVERYTHING))
+                self._implied = asyncio.get_running_loop().create_task(self.advertise(self._granted))
             try:
                 await asyncio.shield(self._implied)
             except AccessError as error:

@@ -3,8 +3,9 @@
 import os
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Generator, Sequence
+from types import TracebackType
+from typing import Any, Literal
 
 from penstock.errors import NetworkError
 from penstock.net.addresses import parse_url
@@ -14,7 +15,29 @@ from penstock.net.opening import TcpWay
 from penstock.net.tls import client_context
 
 
-async def connect(
+class Connecting:
+    """A client that is about to connect: to be awaited, or entered with `async with`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._open().__await__()
+
+    async def _open(self) -> Client:
+        await self._client.open()
+        return self._client
+
+    async def __aenter__(self) -> Client:
+        return await self._open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.close()
+
+
+def connect(
     url: str | Sequence[str] = "penstock://127.0.0.1:7400",
     *,
     name: str | None = None,
@@ -24,14 +47,18 @@ async def connect(
     reconnect: bool = True,
     timeout: float = 10.0,
     on_notice: Callable[[Notice], None] | None = None,
-) -> Client:
+) -> Connecting:
     """Connect to a broker, or to the first of several that answers.
 
-    `name` is what the client is called in what brokers say of themselves. `when_slow`: what the broker is to
-    do when this client takes events too slowly for too long: pause them, and say so, or drop the connection.
-    After a lost connection it is made again, to another broker of the list if need be; `on_notice` is told.
+    Await it, or use it with `async with`. `name` is what the client is called in what brokers say of
+    themselves. `token` says who it is, where brokers ask for that; `tls` is for penstocks://, with a
+    certificate or an authority of its own (`penstock.net.tls.client_context`). `timeout` is for each try
+    to connect, in seconds; with `reconnect=False` a lost connection ends the client. `when_slow`: what
+    the broker is to do when this client takes events too slowly for too long: pause them, and say so, or
+    drop the connection. After a lost connection it is made again, to another broker of the list if need
+    be; `on_notice` is told.
 
-    >>> async with await penstock.connect("penstock://127.0.0.1:7400") as net:
+    >>> async with penstock.connect("penstock://127.0.0.1:7400") as net:
     ...     async with await net.subscribe("dep_delay > 60") as late:
     ...         async for event in late:
     ...             print(event["flight"])
@@ -53,5 +80,4 @@ async def connect(
         timeout=timeout,
         on_notice=on_notice,
     )
-    await client.open()
-    return client
+    return Connecting(client)

@@ -45,6 +45,11 @@ class SyncSubscription:
         """The next event; TimeoutError if none comes in so many seconds."""
         return self._owner.call(self._made.next(timeout))
 
+    @property
+    def pending(self) -> int:
+        """How many events wait to be taken."""
+        return self._made.pending
+
     def ack(self, event: Received) -> None:
         """Say that an event is dealt with, where the subscription was made with ack="manual"."""
         self._owner.call(event.ack())
@@ -113,6 +118,13 @@ class SyncClient:
         made = None if advertisement is None else advertisement.made
         return self.call(self._client.publish_many(events, advertisement=made))
 
+    def publish_nowait(
+        self, event: EventLike, *, advertisement: SyncAdvertisement | None = None
+    ) -> "Future[None]":
+        """Publish an event; the future is done when it is acknowledged."""
+        made = None if advertisement is None else advertisement.made
+        return asyncio.run_coroutine_threadsafe(self._client.publish(event, advertisement=made), self._loop)
+
     def subscribe(
         self,
         filter: PredicateLike,  # noqa: A002
@@ -163,6 +175,10 @@ class SyncClient:
         self.close()
 
 
+async def _connected(url: str | Sequence[str], options: dict[str, Any]) -> Client:
+    return await connect(url, **options)
+
+
 def connect_sync(url: str | Sequence[str] = "penstock://127.0.0.1:7400", **options: Any) -> SyncClient:
     """Connect to a broker without asyncio; takes the same options as `penstock.connect`.
 
@@ -173,7 +189,7 @@ def connect_sync(url: str | Sequence[str] = "penstock://127.0.0.1:7400", **optio
     thread = threading.Thread(target=loop.run_forever, name="penstock-client", daemon=True)
     thread.start()
     try:
-        client = asyncio.run_coroutine_threadsafe(connect(url, **options), loop).result()
+        client = asyncio.run_coroutine_threadsafe(_connected(url, options), loop).result()
     except BaseException:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
