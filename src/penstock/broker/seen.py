@@ -13,6 +13,9 @@ REMEMBERED_MAX: Final = 2**18
 """Numbers of one origin that are remembered; older ones count as come. More than a window of bytes holds."""
 
 _REMEMBERED_MIN: Final = 2**8
+_FEW_MAX: Final = 1_024
+"""So many numbers are kept one by one, before there is room for all up to the highest."""
+
 _ORIGINS_MAX: Final = 10_000
 """Origins that are remembered, those that were heard of last."""
 
@@ -20,23 +23,39 @@ _ORIGINS_MAX: Final = 10_000
 class Numbers:
     """The numbers that have come from one origin."""
 
-    __slots__ = ("_has", "_most", "top")
+    __slots__ = ("_few", "_has", "_most", "top")
 
     def __init__(self, most: int = REMEMBERED_MAX) -> None:
         self.top = 0
         """The highest."""
         self._most = most
+        self._few: set[int] | None = set()
+        """All of them, while they are few: the publisher chooses numbers, and room is for what has come."""
         self._has = np.zeros(min(most, _REMEMBERED_MIN), np.bool_)
 
     def add(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Take rising numbers, fewer than are remembered from first to last; return which are new."""
         last = int(numbers[-1])
+        if self._few is not None:
+            return self._add_to_few(numbers.tolist(), self._few)
         if last > self.top:
             self._advance(last, last - int(numbers[0]))
         places = numbers % len(self._has)
         new: NDArray[np.bool_] = (numbers > self.top - len(self._has)) & ~self._has[places]
         self._has[places[new]] = True
         return new
+
+    def _add_to_few(self, numbers: list[int], few: set[int]) -> NDArray[np.bool_]:
+        self.top = max(self.top, numbers[-1])
+        new = [number not in few and number > self.top - self._most for number in numbers]
+        few.update(numbers)
+        if len(few) > _FEW_MAX:
+            self._few = None
+            known = np.array(sorted(number for number in few if number > self.top - self._most), np.int64)
+            top, self.top = self.top, 0
+            self._advance(top, top - int(known[0]))
+            self._has[known[known > top - len(self._has)] % len(self._has)] = True
+        return np.array(new, np.bool_)
 
     def _advance(self, last: int, span: int) -> None:
         """Make room for numbers up to a new highest one."""

@@ -42,7 +42,7 @@ class Dialer:
         """Connect, and again when it is lost, for ever."""
         wait = _WAIT_FIRST
         while True:
-            if self._hub.is_linked(self.name):
+            if self._hub.waits_for(self.name):
                 # The other broker has made a connection itself.
                 wait = _WAIT_FIRST
             else:

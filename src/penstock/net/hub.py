@@ -27,6 +27,10 @@ from penstock.wire.greetings import (
 
 _LOG: Final = logging.getLogger("penstock.net")
 
+_SPENT_MAX: Final = 0.25
+_SPENT_FACTOR: Final = 9
+"""A client that keeps the broker busy for more than so many seconds waits so many times as long."""
+
 _PINGS_MISSED: Final = 3
 """Pings without any answer after which the other side is taken for dead."""
 
@@ -78,6 +82,10 @@ class Hub:
             # A mistake of ours must not take the broker down, nor be repeated by whoever led to it.
             _LOG.exception("%s: the link to %s led to an error", self._config.name, link.peer)
             self._fail(link, connection, "internal error", now)
+        spent = self._clock() - now
+        if link.is_client and spent > _SPENT_MAX:
+            # A filter may take seconds to understand; others are to have most of the time.
+            connection.pause_reading(_SPENT_FACTOR * spent)
         self.flush()
 
     def _fail(self, link: Link, connection: FrameConnection, reason: str, now: float) -> None:
@@ -289,6 +297,13 @@ class Hub:
         """Whether there is a connection to a neighbour."""
         link = None if peer is None else self._runtime.links.get(peer)
         return link is not None and link.phase is LinkPhase.UP
+
+    def waits_for(self, peer: str | None) -> bool:
+        """Whether there is a connection to a neighbour, or one that the neighbour has to make again."""
+        link = None if peer is None else self._runtime.links.get(peer)
+        if link is None:
+            return False
+        return link.phase is LinkPhase.UP or (link.phase is LinkPhase.CUT and not link.dialed)
 
     def session_with(self, peer: str | None) -> tuple[str, int]:
         """The session to go on with, and the last frame that came in it; or a new one."""

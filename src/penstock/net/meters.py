@@ -12,15 +12,14 @@ _METERS_MAX: Final = 10_000
 class Meters:
     """A meter for each subject, over all its connections and over reconnections; for each client without."""
 
-    def __init__(self, frame_bytes: int) -> None:
-        self._frame_bytes = frame_bytes
+    def __init__(self) -> None:
         self._known: dict[str, tuple[Quotas, Meter]] = {}
 
     def of(self, identity: Identity, now: float) -> Meter:
         """What counts what somebody sends."""
         known = self._known.pop(identity.subject, None) if identity.subject else None
         if known is None or known[0] != identity.quotas:
-            known = identity.quotas, Meter(identity.quotas, now, frame_bytes=self._frame_bytes)
+            known = identity.quotas, Meter(identity.quotas, now)
         if identity.subject:
             self._known[identity.subject] = known
             if len(self._known) > _METERS_MAX:

@@ -93,7 +93,7 @@ class Runtime:
         self._joined_until = 0.0
         self._is_alone = False
         """Whether the broker had neighbours, and has lost the last of them."""
-        self._meters = Meters(limits.frame_bytes)
+        self._meters = Meters()
 
     # Links
 
@@ -247,6 +247,8 @@ class Runtime:
         number, content = taken
         link.counts["bytes_in"] += len(payload)
         self.dirty.add(link)
+        if link.is_client and session.undealt_bytes > self._limits.window_bytes + self._limits.frame_bytes:
+            raise WireError("more was sent than may be unacknowledged")
         if kind is Kind.EVENTS:
             self._on_events(link, number, Block.decode(content), now)
             return
@@ -268,11 +270,21 @@ class Runtime:
                 custody.release()
                 return
             self._tracing.begin(link.name, number, now)
-        self._slow_down(link, block, now)
+        wait = 0.0 if link.meter is None else link.meter.take(len(block.data), len(block), now)
+        if not wait:
+            self._arrive(link, number, block, now)
+            return
+        # Who sends more than it may waits, and what it has sent.
+        self._again.append(_Again(now + wait, link, number, block, 0))
+        if link.connection is not None:
+            link.connection.pause_reading(wait)
+
+    def _arrive(self, link: Link, number: int, block: Block, now: float) -> None:
+        """Pass on events, or hold them until their advertisement is known."""
         if link.is_client and self._is_young(link, block.header.tree, now):
             link.held.setdefault(block.header.tree, []).append((number, block))
         else:
-            self._pass_on(link, number, block, now, 0)
+            self._pass_on_later(link, number, block, now, 0)
 
     def _is_young(self, link: Link, key: str, now: float) -> bool:
         """Whether others may not have asked yet for the events of an advertisement.
@@ -300,12 +312,6 @@ class Runtime:
                 for number, block in held:
                     if link.phase is not LinkPhase.GONE:
                         self._pass_on_later(link, number, block, now, 0)
-
-    def _slow_down(self, link: Link, block: Block, now: float) -> None:
-        """Have a client that sends more than it may wait."""
-        wait = 0.0 if link.meter is None else link.meter.take(len(block.data), len(block), now)
-        if wait and link.connection is not None:
-            link.connection.pause_reading(wait)
 
     def _pass_on_later(self, link: Link, number: int, block: Block, now: float, attempts: int) -> None:
         """Pass on events that came a while ago; what is wrong with them ends the link that they came by."""
@@ -363,7 +369,7 @@ class Runtime:
             return
         # It must be there before the acknowledgement.
         custody = Custody(acknowledge)
-        session.push_message(first, custody)
+        session.push_message(first, custody, urgent=link.is_client)
         custody.release()
 
     def _on_spoken(self, link: Link, message: Spoken, now: float) -> None:
@@ -410,7 +416,9 @@ class Runtime:
         return Done(request.request)
 
     def _answer(self, link: Link, answer: Answer) -> None:
-        link.session.push_message(write_answer(answer))
+        if link.session.queued_bytes > self._limits.queue_bytes + self._limits.frame_bytes:
+            raise WireError("answers are not taken, and more is asked")
+        link.session.push_message(write_answer(answer), urgent=True)
         self.dirty.add(link)
 
     def notify(self, link: Link, kind: str, text: str, count: int = 0) -> None:
@@ -462,7 +470,7 @@ class Runtime:
         if custody is not None:
             custody.hold()
             told = Custody(lambda _succeeded: custody.release())
-        link.session.push_message(write_answer(rejected), told)
+        link.session.push_message(write_answer(rejected), told, urgent=True)
         self.dirty.add(link)
         if told is not None:
             told.release()
@@ -492,5 +500,7 @@ class Runtime:
             if link.phase is LinkPhase.GONE:
                 # Should the client come again it has a new session, and publishes them again itself.
                 self.counts["lost"] += len(again.block)
+            elif not again.attempts:
+                self._arrive(link, again.number, again.block, now)
             else:
                 self._pass_on_later(link, again.number, again.block, now, again.attempts)

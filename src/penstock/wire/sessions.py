@@ -22,6 +22,9 @@ from penstock.errors import WireError
 from penstock.wire.blocks import Block
 from penstock.wire.frames import Kind, frame
 
+_SAID_MAX: Final = 4_096
+"""Frames that one acknowledgement names out of turn; others are named by the next."""
+
 CLIENT_WINDOW: Final = 8 * 2**20
 """Bytes that a client sends at the most before they are acknowledged, whatever its broker would take."""
 
@@ -96,6 +99,7 @@ class Session:
         self._unacked: OrderedDict[int, Outgoing] = OrderedDict()
         self._unacked_bytes = 0
         self._pending: deque[Outgoing] = deque()
+        self._urgent: deque[Outgoing] = deque()
         self._dealt_to = 0
         self._dealt: set[int] = set()
         """Beyond that, which have been dealt with out of turn."""
@@ -106,9 +110,15 @@ class Session:
 
     # Sending
 
-    def push_message(self, payload: bytes, custody: Custody | None = None) -> None:
-        """Queue a message."""
-        self._push(Kind.MESSAGE, payload, None, custody)
+    def push_message(self, payload: bytes, custody: Custody | None = None, *, urgent: bool = False) -> None:
+        """Queue a message; an urgent one goes before all that waits, and does not wait for the window."""
+        if not urgent:
+            self._push(Kind.MESSAGE, payload, None, custody)
+            return
+        if custody is not None:
+            custody.hold()
+        self.queued_bytes += len(payload)
+        self._urgent.append(Outgoing(Kind.MESSAGE, payload, None, custody))
 
     def push_block(self, block: Block, custody: Custody | None = None) -> None:
         """Queue a block of events; it is held in custody until the other side has dealt with it."""
@@ -122,11 +132,11 @@ class Session:
 
     def sendable(self) -> list[bytes]:
         """The frames that are to be written now, as far as the window lets them."""
-        if not self._pending:
+        if not self._pending and not self._urgent:
             return []
         found = []
-        while self._pending and self._unacked_bytes < self.window:
-            out = self._pending.popleft()
+        while self._urgent or (self._pending and self._unacked_bytes < self.window):
+            out = self._urgent.popleft() if self._urgent else self._pending.popleft()
             self._sent += 1
             found.append(out.numbered(self._sent))
             self._unacked[out.number] = out
@@ -141,12 +151,12 @@ class Session:
     @property
     def is_idle(self) -> bool:
         """Whether all that was sent is acknowledged."""
-        return not self._pending and not self._unacked
+        return not self._pending and not self._unacked and not self._urgent
 
     @property
     def unacked_frames(self) -> int:
         """How many frames are not acknowledged."""
-        return len(self._unacked) + len(self._pending)
+        return len(self._unacked) + len(self._pending) + len(self._urgent)
 
     def on_ack(self, payload: bytes | memoryview) -> None:
         """The other side has dealt with all frames up to a number, and with some others."""
@@ -190,8 +200,9 @@ class Session:
 
         What has failed is to be sent another way by whoever waits for it; else it is given up.
         """
-        left = [*self._unacked.values(), *self._pending]
+        left = [*self._unacked.values(), *self._urgent, *self._pending]
         self._unacked.clear()
+        self._urgent.clear()
         self._pending.clear()
         self._acked_to = self._sent
         self._unacked_bytes = self.queued_bytes = 0
@@ -267,8 +278,8 @@ class Session:
 
     def ack_due(self) -> bytes | None:
         """The frame that acknowledges what has been dealt with since the last one."""
-        others = [number for number in self._unsaid if number > self._dealt_to]
-        self._unsaid.clear()
+        others = [number for number in self._unsaid[:_SAID_MAX] if number > self._dealt_to]
+        del self._unsaid[:_SAID_MAX]
         if not others and (self._dealt_to == self._ack_said or not self._dealt_to):
             return None
         self._ack_said = self._dealt_to
