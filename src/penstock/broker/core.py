@@ -62,7 +62,8 @@ class Broker:
     `incarnation` must be higher than in any earlier life of a broker of this name that did not keep its
     state. `lease` is for how long a neighbour's state stays without hearing of it, in the unit of `now`; the
     runtime then says Tick a few times in that time. Without a lease, only LinkDown ends it. `linger` is for
-    how long events of a tree are still asked for on a way that another has taken the place of.
+    how long events of a tree are still asked for on a way that another has taken the place of. `condenses`:
+    neighbours are told once of what one message changes several times.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Broker:
         incarnation: int = 0,
         lease: float | None = None,
         linger: float = 0.0,
+        condenses: bool = False,
     ) -> None:
         scheme = make_scheme()
         self.name = name
@@ -86,7 +88,7 @@ class Broker:
         self._lease = lease
         self._ups = self._made = 0
         self._clients = clients = Clients()
-        self._outbox = outbox = Outbox(packs=scheme.packs)
+        self._outbox = outbox = Outbox(packs=scheme.packs, condenses=condenses)
         self._subscribing = Subscribing(self.table, self.trees, clients, outbox, make_scheme)
         self._advertising = Advertising(name, incarnation, self.trees, self._subscribing, outbox, linger)
         self._publishing = Publishing(

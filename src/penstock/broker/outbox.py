@@ -2,16 +2,19 @@
 
 from penstock.broker.effects import Effect, Send
 from penstock.broker.sessions import LinkState
-from penstock.wire.messages import Body, Message
+from penstock.model.names import Key
+from penstock.wire.messages import Body, Message, Subscribe, Unsubscribe
 
 
 class Outbox:
     """Collects what one message leads to. `links` are the neighbours that can be reached."""
 
-    def __init__(self, *, packs: bool) -> None:
+    def __init__(self, *, packs: bool, condenses: bool = False) -> None:
+        """`condenses`: of what is asked under one key several times in one go, only the last is told."""
         self.links: dict[str, LinkState] = {}
         self.effects: list[Effect] = []
         self._packs = packs
+        self._condenses = condenses
         self._pending: dict[str, list[Body]] = {}
 
     def open(self) -> list[Effect]:
@@ -48,6 +51,34 @@ class Outbox:
             return
         for link, bodies in self._pending.items():
             state = self.links[link]
+            if self._condenses and len(bodies) > 1:
+                bodies = condensed(bodies)
             for part in [tuple(bodies)] if self._packs else [(body,) for body in bodies]:
                 self.effects.append(Send(link, state.number(part)))
         self._pending = {}
+
+
+def condensed(bodies: list[Body]) -> list[Body]:
+    """The same with each thing asked for once: where it was first, as it was last.
+
+    A new neighbour may bring many advertisements, and each subscription is then bound to one after the other.
+    """
+    found: list[Body] = []
+    places: dict[Key, int] = {}
+    for body in bodies:
+        if isinstance(body, Subscribe):
+            # What takes something back stays where it is, after what that may have been.
+            at = None if body.replaces else places.get(body.key)
+            before = None if at is None else found[at]
+            if at is not None and isinstance(before, Subscribe):
+                found[at] = Subscribe(body.key, body.filter, body.trees, before.replaces)
+            else:
+                places[body.key] = len(found)
+                found.append(body)
+            for key in body.replaces:
+                places.pop(key, None)
+            continue
+        if isinstance(body, Unsubscribe):
+            places.pop(body.key, None)
+        found.append(body)
+    return found

@@ -3,12 +3,15 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from penstock.errors import AccessError
 from penstock.net.client.client import Client
 from penstock.net.connection import FrameConnection
 from penstock.net.hub import Hub
+
+_QUEUE: Final = 1_024
+"""Events that wait for a stream or socket that does not read, before those who send them wait."""
 
 
 class Watched(Protocol):
@@ -60,6 +63,7 @@ class BrokerConnector:
             timeout=self._timeout,
             on_notice=None,
         )
+        client.queue_default = _QUEUE
         await client.open()
         return client
 

@@ -7,6 +7,7 @@ import os
 import ssl
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -53,8 +54,20 @@ _Broker: TypeAlias = tuple[BrokerConfig, Serving]
 
 def run(configs: Sequence[BrokerConfig]) -> int:
     """Serve in a loop of its own, uvloop's where it is installed, which is faster."""
+    _allow_many_connections()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(serve(configs))
+
+
+def _allow_many_connections() -> None:
+    """Have as many sockets open as the system allows, which is often more than it gives at first."""
+    try:
+        import resource
+    except ImportError:
+        return  # there is no such bound
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -50,6 +50,7 @@ class Server:
             advertisements=config.advertisements,
             incarnation=incarnation,
             lease=config.times.lease,
+            condenses=True,
             linger=config.times.grace,
         )
         self._runtime = Runtime(

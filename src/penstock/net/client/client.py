@@ -100,6 +100,8 @@ class Client:
         self._traces: dict[str, asyncio.Future[bytes]] = {}
         self._outlet = Outlet(self._line.flush)
         self._seen = Seen(2**20)
+        self.queue_default = QUEUE_DEFAULT
+        """Events that may wait in a subscription that says nothing else."""
         self._granted = "true"
         """What may be advertised, which is advertised if nothing else is."""
         self._is_restating = False
@@ -209,7 +211,11 @@ class Client:
         """Say what will be published: only that can be. Raises FilterError or AccessError."""
         text = as_predicate(filter).to_sql()
         advertisement = Advertisement(self, self._new_key(), text)
-        await self._ask(lambda number: Offer(number, advertisement.key, text))
+        try:
+            await self._ask(lambda number: Offer(number, advertisement.key, text))
+        except asyncio.CancelledError:
+            self._say(Unoffer(0, advertisement.key))
+            raise
         self._advertisements[advertisement.key] = advertisement
         return advertisement
 
@@ -225,7 +231,7 @@ class Client:
         *,
         callback: Callback | None = None,
         ack: Acking = "auto",
-        queue: int = QUEUE_DEFAULT,
+        queue: int | None = None,
     ) -> Subscription:
         """Want events that match a filter. Raises FilterError or AccessError.
 
@@ -236,13 +242,13 @@ class Client:
             raise PenstockError(f"ack={ack!r}: say 'auto' or 'manual'")
         text = as_predicate(filter).to_sql()
         self._check_open()
-        subscription = Subscription(self, self._new_key(), text, ack, queue, callback)
+        subscription = Subscription(self, self._new_key(), text, ack, queue or self.queue_default, callback)
         self._subscriptions[subscription.key] = subscription
         try:
             await self._ask(lambda number: Want(number, subscription.key, text))
         except BaseException:
-            self._subscriptions.pop(subscription.key, None)
             subscription.end()
+            await self.end_subscription(subscription, wait=False)
             raise
         return subscription
 
@@ -276,7 +282,7 @@ class Client:
         key = await self._key_for(advertisement)
         await self._outlet.room()
         self._check_open()
-        await asyncio.shield(self._outlet.put(key, data))
+        await self._outlet.put(key, data)
 
     async def publish_many(
         self, events: Iterable[EventLike], *, advertisement: Advertisement | None = None
@@ -366,6 +372,7 @@ class Client:
             raise WireError("events came without saying for which subscriptions")
         subscriptions = self._subscriptions
         data, offsets = bytes(block.data), block.offsets.tolist()
+        header, numbers = block.header, block.numbers.tolist()
         late = (block.numbers < top).tolist()
         # An event comes up once for each subscription that it is for.
         rows = np.repeat(np.arange(len(block)), np.diff(block.key_offsets))
@@ -375,7 +382,7 @@ class Client:
         for key, at in pairs:
             subscription = subscriptions.get(key)
             if subscription is not None:
-                subscription.put(data[offsets[at] : offsets[at + 1]], block, at, late[at], custody)
+                subscription.put(data[offsets[at] : offsets[at + 1]], header, numbers[at], late[at], custody)
         custody.release()
 
     def _still_wanting(
@@ -403,9 +410,14 @@ class Client:
     async def drain(self) -> None:
         """Publish all that waits, take all that came, and close."""
         await self.flush()
-        for subscription in list(self._subscriptions.values()):
-            await subscription.drain()
+        ended = await asyncio.gather(
+            *(subscription.drain() for subscription in list(self._subscriptions.values())),
+            return_exceptions=True,
+        )
         await self.close()
+        for error in ended:
+            if isinstance(error, BaseException):
+                raise error
 
     async def close(self) -> None:
         """Say goodbye and end. What waits for an acknowledgement is told that it will not come."""

@@ -249,9 +249,15 @@ class Line:
             asyncio.get_running_loop().call_soon(self.flush)
 
     def notify(self, kind: str, text: str, count: int = 0) -> None:
-        """Tell whoever wants to know."""
-        if self._on_notice is not None:
+        """Tell whoever wants to know; a mistake of theirs stops nothing here."""
+        if self._on_notice is None:
+            return
+        try:
             self._on_notice(Notice(kind, text, count))
+        except Exception as error:
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"on_notice failed for {kind!r}", "exception": error}
+            )
 
     def fail(self, error: Exception) -> None:
         """It is over, for a reason."""

@@ -28,11 +28,14 @@ _BUFFER_WINDOWS: Final = 2
 class _Gathering:
     """The next block of one advertisement."""
 
-    __slots__ = ("events", "future", "size")
+    __slots__ = ("events", "future", "size", "waiting")
 
     def __init__(self, future: "asyncio.Future[None]") -> None:
         self.events: list[bytes] = []
         self.future = future
+        """Done when all are acknowledged."""
+        self.waiting: list[tuple[int, asyncio.Future[None]]] = []
+        """Whoever waits for one of them, and which."""
         self.size = 0
 
 
@@ -48,6 +51,7 @@ class Outlet:
         self._flushing = False
         self._session: Session | None = None
         self._open: set[asyncio.Future[None]] = set()
+        self._singles: set[asyncio.Future[None]] = set()
         self._room = asyncio.Event()
         self._room.set()
         self._rejected: dict[tuple[str, int], str] = {}
@@ -73,6 +77,10 @@ class Outlet:
             gathering = None
         if gathering is None:
             gathering = self._gathering[key] = _Gathering(asyncio.get_running_loop().create_future())
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gathering.waiting.append((len(gathering.events), mine))
+        self._singles.add(mine)
+        mine.add_done_callback(self._singles.discard)
         gathering.events.append(event)
         gathering.size += size
         if gathering.size >= BLOCK_BYTES or len(gathering.events) >= BLOCK_EVENTS:
@@ -80,7 +88,7 @@ class Outlet:
         elif not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self.flush)
-        return gathering.future
+        return mine
 
     def put_many(self, key: str, events: list[bytes]) -> "list[asyncio.Future[None]]":
         """Publish events, each block with a future of its own."""
@@ -129,29 +137,31 @@ class Outlet:
         block = Block.of(Header(key, "", trace=trace), range(first, last), gathering.events)
         future = gathering.future
         self._open.add(future)
-        custody = Custody(lambda _succeeded: self._done(key, first, last, future))
+        custody = Custody(lambda _succeeded: self._done(key, first, last, future, gathering.waiting))
         self._session.push_block(block, custody)
         custody.release()
         if self.is_full:
             self._room.clear()
         self._wake()
 
-    def _done(self, key: str, first: int, last: int, future: "asyncio.Future[None]") -> None:
+    def _done(
+        self,
+        key: str,
+        first: int,
+        last: int,
+        future: "asyncio.Future[None]",
+        waiting: "list[tuple[int, asyncio.Future[None]]]",
+    ) -> None:
         self._open.discard(future)
         if not self.is_full:
             self._room.set()
-        if future.done():
-            return
-        if not self._rejected:
-            future.set_result(None)
-            return
-        whys = [self._rejected.pop((key, n)) for n in range(first, last) if (key, n) in self._rejected]
-        if whys:
-            # Somebody may have given up waiting for it.
-            future.set_exception(RejectedError(whys[0], len(whys)))
-            future.exception()
-        else:
-            future.set_result(None)
+        whys: dict[int, str] = {}
+        if self._rejected:
+            found = ((n, self._rejected.pop((key, n), None)) for n in range(first, last))
+            whys = {n: why for n, why in found if why is not None}
+        for at, one in waiting:
+            _settle(one, [whys[first + at]] if first + at in whys else [])
+        _settle(future, list(whys.values()))
 
     def reject(self, key: str, numbers: Iterable[int], why: str) -> None:
         """The broker has not accepted events; whoever waits for them is told."""
@@ -178,8 +188,9 @@ class Outlet:
             await asyncio.sleep(0)
 
     def fail(self, error: Exception) -> int:
-        """It is over: whoever waits for an acknowledgement is told; return how many blocks that is."""
-        waiting = [*self._open, *(gathering.future for gathering in self._gathering.values())]
+        """It is over: whoever waits for an acknowledgement is told; return how many that is."""
+        gathered = (gathering.future for gathering in self._gathering.values())
+        waiting = [*self._open, *gathered, *self._singles]
         self._gathering.clear()
         self._open.clear()
         self._room.set()
@@ -188,6 +199,17 @@ class Outlet:
                 future.set_exception(error)
                 future.exception()
         return len(waiting)
+
+
+def _settle(future: "asyncio.Future[None]", whys: list[str]) -> None:
+    """Tell whoever waits; somebody may have given up waiting for it."""
+    if future.done():
+        return
+    if whys:
+        future.set_exception(RejectedError(whys[0], len(whys)))
+        future.exception()
+    else:
+        future.set_result(None)
 
 
 class RejectedError(AccessError):

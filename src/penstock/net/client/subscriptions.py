@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from penstock.filters.parsing import PredicateLike
 from penstock.model.events import Event
 from penstock.model.values import Value
-from penstock.wire.blocks import Block
+from penstock.wire.blocks import Header
 from penstock.wire.events import decode_event
 from penstock.wire.sessions import Custody
 
@@ -25,12 +25,13 @@ QUEUE_DEFAULT: Final = 65_536
 class Received(Mapping[str, Value]):
     """An event that came. It is decoded when something of it is looked at."""
 
-    __slots__ = ("_at", "_attributes", "_block", "_custody", "_data", "late")
+    __slots__ = ("_attributes", "_custody", "_data", "_header", "late", "number")
 
-    def __init__(self, data: bytes, block: Block, at: int, late: bool, custody: Custody | None) -> None:
+    def __init__(self, data: bytes, header: Header, number: int, late: bool, custody: Custody | None) -> None:
         self._data = data
-        self._block = block
-        self._at = at
+        self._header = header
+        self.number = number
+        """Its number among those of its origin; there are gaps where events did not match."""
         self._attributes: dict[str, Value] | None = None
         self._custody = custody
         self.late = late
@@ -49,17 +50,12 @@ class Received(Mapping[str, Value]):
     @property
     def origin(self) -> str:
         """Who published it: the same for all events of one publisher's advertisement."""
-        return self._block.header.origin
-
-    @property
-    def number(self) -> int:
-        """Its number among those of its origin; there are gaps where events did not match."""
-        return int(self._block.numbers[self._at])
+        return self._header.origin
 
     @property
     def hops(self) -> int:
         """How many brokers it came through."""
-        return self._block.header.hops
+        return self._header.hops
 
     async def ack(self) -> None:
         """Say that it is dealt with, where the subscription was made with ack="manual"."""
@@ -113,15 +109,15 @@ class Subscription:
 
     # Events
 
-    def put(self, data: bytes, block: Block, at: int, late: bool, custody: Custody) -> None:
-        """Take an event: its bytes, and where in its block it stands."""
+    def put(self, data: bytes, header: Header, number: int, late: bool, custody: Custody) -> None:
+        """Take an event: its bytes, and what its block says of it."""
         if self._is_over:
             return
         if self._acking == "manual":
             custody.hold()
-            self._take(Received(data, block, at, late, custody))
+            self._take(Received(data, header, number, late, custody))
         else:
-            self._take(Received(data, block, at, late, None))
+            self._take(Received(data, header, number, late, None))
             if len(self._queue) > self._queue_max:
                 # Whoever sends waits until this has been taken.
                 custody.hold()
@@ -135,15 +131,20 @@ class Subscription:
         try:
             answer = self._callback(event)
         except Exception as error:
-            # It is called no more, and whoever ends the subscription is told.
-            self.end(error)
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": f"the callback for {self.filter:.200} failed", "exception": error}
-            )
+            self._failed(event, error)
             return
         if answer is not None:
             self._answers = [pending for pending in self._answers if not pending.done()]
             self._answers.append(asyncio.ensure_future(answer))
+
+    def _failed(self, event: Received, error: Exception) -> None:
+        """A callback has failed: it is called no more, nobody waits for it, and who ends it is told."""
+        self.end(error)
+        event.ack_nowait()
+        self._drop()
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"the callback for {self.filter:.200} failed", "exception": error}
+        )
 
     @property
     def pending(self) -> int:
@@ -175,9 +176,13 @@ class Subscription:
 
     async def _call(self, callback: Callback) -> None:
         async for event in self:
-            answer = callback(event)
-            if answer is not None:
-                await answer
+            try:
+                answer = callback(event)
+                if answer is not None:
+                    await answer
+            except Exception as error:
+                self._failed(event, error)
+                return
 
     # Changes
 
@@ -215,7 +220,8 @@ class Subscription:
     async def _finish(self) -> None:
         if self._answers:
             await asyncio.wait(self._answers)
-        if self._callback is not None and self._error is not None:
+        has_callback = self._callback is not None or self._task is not None
+        if has_callback and self._error is not None:
             raise self._error
         if self._task is not None and self._task is not asyncio.current_task():
             await asyncio.wait([self._task])
