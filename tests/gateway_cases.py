@@ -88,6 +88,8 @@ class FakeSubscription:
         self.predicate = predicate
         self.queue: asyncio.Queue[FakeDelivery | None] = asyncio.Queue()
         if connection.broker.ends_at_once:
+            # One event, so that who waits for it does not have to.
+            self.queue.put_nowait(FakeDelivery(Event({"x": 1}), "p", 1))
             self.queue.put_nowait(None)
 
     async def __aiter__(self) -> AsyncIterator[FakeDelivery]:

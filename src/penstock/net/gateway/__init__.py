@@ -14,6 +14,7 @@ bodies       from the body of a request to events
 publishers   the connections that requests publish through
 context      what all endpoints share
 sse          a subscription as server-sent events
+receiving    events as the answer to one request
 websocket    a connection as JSON messages over a WebSocket
 metrics      the broker's status for Prometheus
 endpoints    the answers to requests

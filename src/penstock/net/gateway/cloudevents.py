@@ -28,7 +28,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from penstock.model.events import Event
 from penstock.model.values import Time, Value
-from penstock.net.gateway.formats import MalformedError, decode_json
+from penstock.net.gateway.formats import MalformedError, decode_json, encode_json
 from penstock.net.gateway.nesting import nest
 
 SPECVERSION: Final = "1.0"
@@ -41,6 +41,8 @@ _NAME: Final = re.compile(r"[a-z0-9]+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_UNQUOTED: Final = "".join(c for c in map(chr, range(0x21, 0x7F)) if c not in '"%')
+"""What stands in a header as it is (HTTP binding, section 3.1.3.2)."""
 _INTEGER_MAX: Final = 2**31 - 1
 """Integers among the context attributes have 32 bits; those in data do not."""
 
@@ -95,6 +97,27 @@ def to_structured(event: Event, broker: str, origin: str, number: int) -> dict[s
             "data": nest({name: _json_value(value) for name, value in flat.items()}),
         }
     return nest({name: _json_value(value) for name, value in flat.items()})
+
+
+def to_binary(event: Event, broker: str, origin: str, number: int) -> tuple[dict[str, str], bytes]:
+    """The event as a CloudEvent in binary mode: the headers, `Content-Type` among them, and the body.
+
+    Data is JSON unless its content type says otherwise and it is text, or bytes.
+    """
+    document = to_structured(event, broker, origin, number)
+    data, encoded = document.pop("data", None), document.pop("data_base64", None)
+    content_type = document.pop("datacontenttype", None)
+    headers = {f"ce-{name}": quote(_header_value(value), safe=_UNQUOTED) for name, value in document.items()}
+    body = b""
+    if encoded is not None:
+        body = base64.b64decode(encoded)
+    elif isinstance(data, str) and content_type is not None and not is_json_type(content_type):
+        body = data.encode()
+    elif data is not None:
+        body, content_type = encode_json(data), content_type or JSON_TYPE
+    if content_type is not None:
+        headers["Content-Type"] = quote(content_type, safe=_UNQUOTED + ' "%')
+    return headers, body
 
 
 def event_id(origin: str, number: int) -> str:
@@ -216,6 +239,10 @@ def _checked_base64(value: object) -> object:
     if not _is_base64(value):
         raise MalformedError("'data_base64' is base64 text, with its padding")
     return value
+
+
+def _header_value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _json_value(value: Value) -> object:

@@ -47,7 +47,9 @@ def _operation(endpoint: "Endpoint") -> dict[str, Any]:
     for status, reply in endpoint.replies.items():
         responses[str(status)] = {"description": reply.description}
         if reply.media:
-            responses[str(status)]["content"] = {reply.media: {"schema": reply.schema or {}}}
+            shapes = {reply.media: reply.schema or {}, **reply.others}
+            content = {media: {"schema": schema} for media, schema in shapes.items()}
+            responses[str(status)]["content"] = content
     for status in sorted({*endpoint.errors, *_RIGHTS[endpoint.needs], *_ALWAYS}):
         content = {PROBLEM_TYPE: {"schema": ref("Problem")}}
         responses[str(status)] = {"description": HTTPStatus(status).phrase, "content": content}

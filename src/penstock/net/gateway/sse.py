@@ -59,7 +59,7 @@ class EventStream(Response):
     async def _stream(self, subscription: Subscription, receive: Receive, send: Send) -> bool:
         """Send events and signs of life until the end; whether the client still listens then."""
         pump = asyncio.create_task(self._pump(subscription, send))
-        gone = asyncio.create_task(_until_gone(receive))
+        gone = asyncio.create_task(until_gone(receive))
         stop = asyncio.create_task(self._context.stopping.wait())
         try:
             while True:
@@ -94,6 +94,7 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-async def _until_gone(receive: Receive) -> None:
+async def until_gone(receive: Receive) -> None:
+    """Return when the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -13,6 +13,7 @@ from penstock.net.gateway.context import Context
 from penstock.net.gateway.docs import documentation_page
 from penstock.net.gateway.formats import encode_json
 from penstock.net.gateway.openapi import openapi_document
+from penstock.net.gateway.receiving import BATCH_COUNT, BINARY, WAIT_MAX_S, WAIT_S
 from penstock.net.gateway.schemas import Schema, ref
 from penstock.net.gateway.sse import STREAM_TYPE
 
@@ -35,6 +36,8 @@ class Reply(msgspec.Struct, frozen=True):
     description: str
     media: str = ""
     schema: Schema | None = None
+    others: dict[str, Schema] = {}
+    """The other media types that it may have."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -93,16 +96,42 @@ ENDPOINTS: Final = (
         "/events",
         endpoints.stream,
         "Receive the events that match a filter",
-        {200: Reply("Server-sent events; each `data:` is a CloudEvent.", STREAM_TYPE, _TEXT)},
-        errors=(400, 429, 503),
-        description="The stream lasts until the client leaves or the gateway stops. Nothing is replayed.",
+        {
+            200: Reply(
+                "Server-sent events, where each `data:` is a CloudEvent; or one CloudEvent; or a batch. In "
+                "binary mode the attributes are headers ce-, percent-encoded, and the body is the data.",
+                STREAM_TYPE,
+                _TEXT,
+                {STRUCTURED_TYPE: ref("CloudEvent"), BATCH_TYPE: ref("CloudEvents"), "*/*": {}},
+            ),
+            204: Reply("No event came within `wait`."),
+        },
+        errors=(400, 406, 429, 503),
+        description=(
+            f"The header Accept says how: {STREAM_TYPE} (or */*, or none) is a stream, which lasts until the "
+            f"client leaves or the gateway stops; {STRUCTURED_TYPE} is the next event; {BATCH_TYPE} is the "
+            "next events, at least one. The subscription lives for the request only: nothing is replayed, "
+            "and what is published between two requests comes to neither."
+        ),
         parameters=(
             Parameter("filter", "query", _TEXT, "A filter: origin = 'JFK' and dep_delay > 60", required=True),
             Parameter(
                 "count",
                 "query",
                 {"type": "integer", "minimum": 1, "maximum": endpoints.COUNT_MAX},
-                "End after so many events.",
+                f"End after so many events; of a batch at most so many, {BATCH_COUNT} unless said.",
+            ),
+            Parameter(
+                "mode",
+                "query",
+                {"type": "string", "enum": [BINARY]},
+                "The next event in binary mode, whatever Accept says.",
+            ),
+            Parameter(
+                "wait",
+                "query",
+                {"type": "number", "minimum": 0, "maximum": WAIT_MAX_S},
+                f"Seconds to wait for the first event, where the answer is no stream; {WAIT_S} unless said.",
             ),
         ),
         needs="token",
