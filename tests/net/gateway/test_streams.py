@@ -402,8 +402,12 @@ def test_signals_stay_whose_they_were() -> None:
 def test_a_port_that_is_taken_is_a_network_error() -> None:
     async def run() -> None:
         async with serving(FakeBroker()) as url:
-            with pytest.raises(NetworkError, match="cannot listen"):
+            with pytest.raises(NetworkError) as caught:
                 await Gateway(FakeConfig(listen=url), FakeBroker()).start()
+            assert str(caught.value) == (
+                f"the gateway cannot listen on 127.0.0.1 port {urlsplit(url).port}: address already in use; "
+                "give another port, --gateway http://127.0.0.1:PORT, or do without: --gateway none"
+            )
 
     asyncio.run(run())
 

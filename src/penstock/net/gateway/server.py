@@ -5,7 +5,9 @@ For`, and does not take compressed WebSocket messages.
 """
 
 import asyncio
+import errno
 import importlib.util
+import os
 import socket
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -84,4 +86,14 @@ async def _bound(host: str, port: int) -> socket.socket:
         family, _kind, _protocol, _name, address = found[0]
         return socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
-        raise NetworkError(f"the gateway cannot listen on {host} port {port}: {error}") from error
+        raise NetworkError(f"the gateway cannot listen on {host} port {port}: {_why(error)}") from None
+
+
+def _why(error: OSError) -> str:
+    """What the system says, once, and what helps where a port is taken."""
+    if isinstance(error, socket.gaierror) or error.errno is None or error.errno not in errno.errorcode:
+        return (error.strerror or str(error)).lower()
+    hint = ""
+    if error.errno == errno.EADDRINUSE:
+        hint = "; give another port, --gateway http://127.0.0.1:PORT, or do without: --gateway none"
+    return os.strerror(error.errno).lower() + hint
