@@ -70,7 +70,8 @@ def test_events_are_published_in_every_form(
         (json.dumps([MINIMAL, {}]), "application/cloudevents-batch+json", {}, 400, "event 2"),
         ("{}", "application/cloudevents-batch+json", {}, 400, "array"),
         ("x", "text/plain", {"ce-id": "a"}, 400, "'specversion'"),
-        ('{"a": {"b": [1]}}', "application/json", {}, 422, "'a.b'"),
+        ('{"a": {"b": [1]}}', "application/json", {}, 422, "'a.b': "),
+        ('{"a": [1]}', "application/json", {}, 422, "(unsupported=skip leaves it out)"),
         ('{"a": null}', "application/json", {}, 422, "'a'"),
         ("{}", "application/json", {}, 422, "at least one attribute"),
         ('{"x": 1}\n{"x": []}', "application/x-ndjson", {}, 422, "line 2: 'x'"),
@@ -89,7 +90,7 @@ def test_bad_requests_are_answered_with_one_line_of_why(
     broker = FakeBroker()
     found = refused(post(app_of(broker), content, content_type, headers), status)
     assert detail in found
-    assert "unsupported=" not in found
+    assert "unsupported='" not in found
     assert not broker.events
 
 
@@ -129,6 +130,40 @@ def test_tokens_decide_at_the_broker() -> None:
         assert get(app, path, admin).status_code == 200
     for path in ("/healthz", "/readyz", "/docs", "/openapi.json"):
         assert get(app, path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type", "headers", "events"),
+    [
+        ('{"x": 1, "a": {"b": [1], "c": 2}}', "application/json", {}, [{"x": 1, "a.c": 2}]),
+        ('{"x": 1, "y": null}\n{"x": 2}', "application/x-ndjson", {}, [{"x": 1}, {"x": 2}]),
+        (json.dumps({**MINIMAL, "data": [1]}), "application/cloudevents+json", {}, [MINIMAL]),
+        (
+            json.dumps([{**MINIMAL, "data": {"x": 1, "y": []}}]),
+            "application/cloudevents-batch+json",
+            {},
+            [{**MINIMAL, "data.x": 1}],
+        ),
+        ("null", "application/json", BINARY, [{**MINIMAL, "datacontenttype": "application/json"}]),
+    ],
+)
+def test_what_has_no_family_is_left_out_where_that_is_asked_for(
+    content: str, content_type: str, headers: dict[str, str], events: list[dict[str, object]]
+) -> None:
+    broker = FakeBroker()
+    headers = {"content-type": content_type, **headers}
+    for path in ("/events", "/events?unsupported=refuse"):
+        refused(asyncio.run(ask(app_of(broker), "POST", path, content=content, headers=headers)), 422)
+    path = "/events?unsupported=skip"
+    response = asyncio.run(ask(app_of(broker), "POST", path, content=content, headers=headers))
+    assert response.json() == {"accepted": len(events)}
+    assert broker.events == [Event(attributes) for attributes in events]
+
+
+@pytest.mark.parametrize("query", ["unsupported=", "unsupported=keep", "unsupported=skip&unsupported=skip"])
+def test_what_to_do_with_the_unsupported_is_one_of_two_things(query: str) -> None:
+    response = asyncio.run(ask(app_of(FakeBroker()), "POST", f"/events?{query}", json={"x": 1}))
+    assert "'unsupported'" in refused(response, 400)
 
 
 def test_a_token_in_the_url_is_refused() -> None:

@@ -234,6 +234,19 @@ def test_a_socket_subscribes_changes_and_unsubscribes() -> None:
     asyncio.run(run())
 
 
+def test_a_socket_leaves_out_what_has_no_family_where_that_is_asked_for() -> None:
+    async def run() -> list[Event]:
+        broker = FakeBroker()
+        async with serving(broker) as url, ws(url) as socket:
+            event = {"x": 1, "y": [1], "z": None}
+            assert (await say(socket, op="publish", event=event))["status"] == 422
+            assert (await say(socket, op="publish", event=event, unsupported=[]))["status"] == 400
+            assert await say(socket, op="publish", event=event, unsupported="skip") == {"op": "ok"}
+        return broker.events
+
+    assert asyncio.run(run()) == [Event({"x": 1})]
+
+
 def test_a_socket_publishes_plain_events_and_cloudevents_and_advertises() -> None:
     async def run() -> None:
         broker = FakeBroker()

@@ -6,12 +6,13 @@ decompressed: a small one could become a huge one.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
 from penstock.errors import PenstockError
-from penstock.model.events import Event
+from penstock.model.events import Event, Unsupported
 from penstock.net.gateway.cloudevents import from_binary, from_structured, media_type
 from penstock.net.gateway.formats import MalformedError, decode_json
 from penstock.net.gateway.ports import GatewayLimits
@@ -26,7 +27,9 @@ _TURN: Final = 200
 """Events read before others have their turn."""
 
 
-async def read_events(request: Request, limits: GatewayLimits) -> list[Event]:
+async def read_events(
+    request: Request, limits: GatewayLimits, unsupported: Unsupported = "refuse"
+) -> list[Event]:
     """The events of a request, in any of the forms that are taken."""
     encodings = {e.strip().lower() for e in ",".join(request.headers.getlist("content-encoding")).split(",")}
     if encodings - {"identity", ""}:
@@ -42,16 +45,18 @@ async def read_events(request: Request, limits: GatewayLimits) -> list[Event]:
         raise RefusedError(415, f"send {taken}, or a CloudEvent with ce- headers")
     body = await read_body(request, limits)
     if is_binary:
-        return [from_binary(context, content_type, body)]
+        return [from_binary(context, content_type, body, unsupported)]
     if media == STRUCTURED_TYPE:
-        return [from_structured(decode_json(body))]
+        return [from_structured(decode_json(body), unsupported)]
     if media == PLAIN_TYPE:
-        return [plain_event(decode_json(body))]
+        return [plain_event(decode_json(body), unsupported)]
     if media == BATCH_TYPE:
-        return await _read_all(_batch(body), from_structured, "event {} of the batch", limits)
+        read = partial(from_structured, unsupported=unsupported)
+        return await _read_all(_batch(body), read, "event {} of the batch", limits)
     if body.count(b"\n") > 2 * limits.batch_events:
         raise RefusedError(413, f"a request has at most {limits.batch_events:,} events")
-    return await _read_all(body.splitlines(), _line_event, "line {}", limits)
+    read = partial(_line_event, unsupported=unsupported)
+    return await _read_all(body.splitlines(), read, "line {}", limits)
 
 
 async def read_body(request: Request, limits: GatewayLimits) -> bytes:
@@ -76,18 +81,27 @@ async def read_body(request: Request, limits: GatewayLimits) -> bytes:
     return bytes(body)
 
 
-def event_of(document: object) -> Event:
+def event_of(document: object, unsupported: Unsupported = "refuse") -> Event:
     """An event from decoded JSON: a CloudEvent where it has `specversion`, a plain one otherwise."""
     if isinstance(document, dict) and "specversion" in document:
-        return from_structured(document)
-    return plain_event(document)
+        return from_structured(document, unsupported)
+    return plain_event(document, unsupported)
 
 
-def plain_event(document: object) -> Event:
+def plain_event(document: object, unsupported: Unsupported = "refuse") -> Event:
     """An event from decoded JSON that is its attributes."""
     if not isinstance(document, dict):
         raise MalformedError("an event is a JSON object")
-    return Event(document)
+    return Event(document, unsupported=unsupported)
+
+
+def checked_unsupported(given: object) -> Unsupported:
+    """What to do with values that have no family, as a request says it."""
+    if given == "refuse":
+        return "refuse"
+    if given == "skip":
+        return "skip"
+    raise RefusedError(400, "'unsupported' is refuse or skip")
 
 
 def _content_type(request: Request) -> str | None:
@@ -104,8 +118,8 @@ def _batch(body: bytes) -> list[object]:
     return documents
 
 
-def _line_event(line: object) -> Event:
-    return plain_event(decode_json(line if isinstance(line, bytes) else b"", "it"))
+def _line_event(line: object, unsupported: Unsupported) -> Event:
+    return plain_event(decode_json(line if isinstance(line, bytes) else b"", "it"), unsupported)
 
 
 async def _read_all(

@@ -5,8 +5,9 @@ flattened under `data.`; other JSON data and text is the attribute `data`; bytes
 `data_base64`, in base64.
 
 On the way in nothing is turned into something else without a word: what the model cannot hold is refused,
-naming the path. That is: arrays, nulls and empty objects in data, integers beyond 64 bits, text beyond the
-limits, times outside 1677 to 2262 or finer than nanoseconds. What does not survive, by design:
+naming the path, or left out where that is asked for. That is: arrays, nulls and empty objects in data. In any
+case refused are integers beyond 64 bits, text beyond the limits, times outside 1677 to 2262 or finer than
+nanoseconds. What does not survive, by design:
 
 - the zone of `time`: it comes back in UTC;
 - whether data had `{"a": {"b": 1}}` or `{"a.b": 1}`: it comes back nested wherever it can be;
@@ -26,7 +27,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from penstock.model.events import Event
+from penstock.model.events import Event, Unsupported
 from penstock.model.values import Time, Value
 from penstock.net.gateway.formats import MalformedError, decode_json, encode_json
 from penstock.net.gateway.nesting import nest
@@ -47,8 +48,8 @@ _INTEGER_MAX: Final = 2**31 - 1
 """Integers among the context attributes have 32 bits; those in data do not."""
 
 
-def from_structured(document: object) -> Event:
-    """Read a CloudEvent in the JSON event format, decoded."""
+def from_structured(document: object, unsupported: Unsupported = "refuse") -> Event:
+    """Read a CloudEvent in the JSON event format, decoded. `unsupported` is for what is in its data."""
     if not isinstance(document, dict):
         raise MalformedError("a CloudEvent is a JSON object")
     context = {n: v for n, v in document.items() if v is not None and n not in ("data", "data_base64")}
@@ -60,10 +61,15 @@ def from_structured(document: object) -> Event:
         attributes["data_base64"] = _checked_base64(document["data_base64"])
     elif "data" in document:
         attributes["data"] = document["data"]
-    return Event(attributes)
+    return Event(attributes, unsupported=unsupported)
 
 
-def from_binary(headers: Iterable[tuple[str, bytes]], content_type: str | None, body: bytes) -> Event:
+def from_binary(
+    headers: Iterable[tuple[str, bytes]],
+    content_type: str | None,
+    body: bytes,
+    unsupported: Unsupported = "refuse",
+) -> Event:
     """Read a CloudEvent in binary mode: the headers that start with `ce-`, the content type, the body."""
     attributes: dict[str, object] = {}
     for header, raw in headers:
@@ -78,7 +84,7 @@ def from_binary(headers: Iterable[tuple[str, bytes]], content_type: str | None, 
         attributes["datacontenttype"] = _context("datacontenttype", content_type)
     if body:
         attributes.update(_data(content_type, body))
-    return Event(attributes)
+    return Event(attributes, unsupported=unsupported)
 
 
 def to_structured(event: Event, broker: str, origin: str, number: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from penstock.net.gateway.acting import parsed
-from penstock.net.gateway.bodies import BATCH_TYPE, STRUCTURED_TYPE, read_events
+from penstock.net.gateway.bodies import BATCH_TYPE, STRUCTURED_TYPE, checked_unsupported, read_events
 from penstock.net.gateway.context import Context
 from penstock.net.gateway.formats import encode_json
 from penstock.net.gateway.metrics import metrics_text
@@ -33,7 +33,11 @@ _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?(e-[0-9]{1,3})?")
 async def publish(context: Context, request: Request) -> Response:
     """Publish the events of the body; answered when the broker has acknowledged them."""
     token = bearer_token(request.headers)
-    events = await read_events(request, context.limits)
+    given = request.query_params.getlist("unsupported")
+    if len(given) > 1:
+        raise RefusedError(400, "say 'unsupported' once")
+    unsupported = checked_unsupported(given[0] if given else "refuse")
+    events = await read_events(request, context.limits, unsupported)
     if events:
         await context.publishers.publish(token, events)
     context.accepted += len(events)

@@ -25,8 +25,9 @@ _EXTRA_HEADERS: Final = {
     429: {"Retry-After": "1"},
     503: {"Retry-After": "1"},
 }
-_PYTHON_HINT: Final = " (unsupported="
-"""Where a hint for callers of the Python interface begins; a request has no such choice."""
+_PYTHON_HINT: Final = "(unsupported='skip' "
+_HINT: Final = "(unsupported=skip "
+"""The same choice, as callers of the Python interface and as requests make it."""
 
 
 class RefusedError(PenstockError):
@@ -62,7 +63,8 @@ def detail_of(error: Exception) -> str:
     if status_of(error) == 500:
         return "the gateway made a mistake; its log says more"
     text = str(error) or "the broker did not answer in time; it may still do what was asked"
-    line = " ".join("".join(c if c.isprintable() else " " for c in text.partition(_PYTHON_HINT)[0]).split())
+    text = text.replace(_PYTHON_HINT, _HINT)
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= _DETAIL_LENGTH_MAX else line[: _DETAIL_LENGTH_MAX - 1] + "…"
 
 

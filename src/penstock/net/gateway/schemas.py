@@ -34,7 +34,8 @@ def ref(name: str) -> Schema:
 
 SCHEMAS: Final[dict[str, Schema]] = {
     "Event": {
-        "description": "A plain event. Nested objects are flattened with dots; arrays and nulls are refused.",
+        "description": "A plain event. Nested objects are flattened with dots; arrays and nulls are refused,"
+        " or left out with unsupported=skip.",
         "type": "object",
         "minProperties": 1,
         "maxProperties": ATTRIBUTES_MAX,

@@ -81,7 +81,15 @@ ENDPOINTS: Final = (
             "CloudEvents 1.0 in structured, batched or binary mode (any content type, with ce- headers), or "
             "plain events: one JSON object, or one a line. Bodies are not decompressed."
         ),
-        parameters=_CE_HEADERS,
+        parameters=(
+            Parameter(
+                "unsupported",
+                "query",
+                {"type": "string", "enum": ["refuse", "skip"]},
+                "Whether what has no family (arrays, nulls) is refused or left out; refuse unless said.",
+            ),
+            *_CE_HEADERS,
+        ),
         bodies={
             PLAIN_TYPE: ref("Event"),
             STRUCTURED_TYPE: ref("CloudEvent"),

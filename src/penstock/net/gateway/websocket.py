@@ -14,7 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from penstock.errors import NetworkError, PenstockError
 from penstock.model.names import Id, check_id
 from penstock.net.gateway.acting import acting, parsed
-from penstock.net.gateway.bodies import event_of
+from penstock.net.gateway.bodies import checked_unsupported, event_of
 from penstock.net.gateway.cloudevents import to_structured
 from penstock.net.gateway.context import Context
 from penstock.net.gateway.formats import MalformedError, decode_json, encode_json
@@ -171,7 +171,7 @@ class Socket:
 
     async def publish(self, message: dict[str, Any]) -> None:
         """Publish an event; the reply comes when the broker has acknowledged it."""
-        event = event_of(message["event"])
+        event = event_of(message["event"], checked_unsupported(message.get("unsupported", "refuse")))
         async with acting(self._limits):
             await self._connection.publish_many([event])
         self._context.accepted += 1
@@ -230,7 +230,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "subscribe": Operation("Subscribe; events come as replies `event`.", Socket.subscribe, ("id", "filter")),
     "change": Operation("Change a subscription's filter, without a gap.", Socket.change, ("id", "filter")),
     "unsubscribe": Operation("Give a subscription up.", Socket.unsubscribe, ("id",)),
-    "publish": Operation("Publish a plain event or a CloudEvent.", Socket.publish, ("event",), ("id",)),
+    "publish": Operation(
+        "Publish a plain event or a CloudEvent; with unsupported: skip, arrays and nulls are left out.",
+        Socket.publish,
+        ("event",),
+        ("id", "unsupported"),
+    ),
     "advertise": Operation("Say what will be published.", Socket.advertise, ("id", "filter")),
     "withdraw": Operation("Take an advertisement back.", Socket.withdraw, ("id",)),
 }
