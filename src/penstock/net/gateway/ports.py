@@ -129,7 +129,7 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Subscriptions of one WebSocket, and as many advertisements."""
 
     streams: int = 1_000
-    """Event streams and WebSockets open at once: each holds a connection of the broker."""
+    """Streams, requests that wait for events, and WebSockets: each holds a connection of the broker."""
 
     publishers: int = 1_000
     """Connections kept for publishing, one a token."""
