@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from live_commands import PROGRAM, Capture, broker, failure, run, subscribed
+from live_commands import NOWHERE, PROGRAM, Capture, broker, failure, run, subscribed
 from penstock.cli.main import main
 
 
@@ -51,6 +51,9 @@ def test_a_token_lets_somebody_in_and_says_what_they_may(
     assert failure(capsysbinary, "pub", '{"x": 1}', *g1, "--token", "a.b.c")
     writer = ("pub", '{"x": 1}', *g1, "--token-file", "writer")
     assert failure(capsysbinary, *writer).startswith("say with --advertise what the events are like: ")
+    said = failure(capsysbinary, *writer, "--token-file", "reader")
+    assert "nothing is granted" in said
+    assert "--advertise" not in said
     assert run(capsysbinary, *writer, "--advertise", "x = 1")[0] == 0
     assert run(capsysbinary, *writer, "--token-file", "both")[0] == 0
     assert failure(capsysbinary, "sub", "y > 0", *g1, "--token-file", "reader")
@@ -60,14 +63,20 @@ def test_a_token_lets_somebody_in_and_says_what_they_may(
         assert sub.line() == '{"x":1}'
 
 
-def test_to_look_and_to_trace_needs_the_right_to_monitor(g1: tuple[str, ...], capsysbinary: Capture) -> None:
+def test_to_look_and_to_trace_needs_the_right_to_monitor(
+    g1: tuple[str, ...], guarded: tuple[str, Path], capsysbinary: Capture
+) -> None:
     writer, both = ("--token-file", "writer"), ("--token-file", "both")
     said = failure(capsysbinary, "trace", '{"x": 1}', *g1, *writer, "--advertise", "x = 1")
     assert said == "tracing needs the right to monitor"
     assert run(capsysbinary, "trace", '{"x": 2}', *g1, *both) == (0, "g1\n1 broker, 0 clients\n", "")
     status, out, err = run(capsysbinary, "top", "--once", "--json", *g1, *writer)
-    assert (status, err) == (1, "")
+    assert (status, err) == (2, "")
     assert json.loads(out)["error"] == "the token has no right to monitor"
+    assert json.loads(out)["refused"] is True
+    status, out, err = run(capsysbinary, "top", "--once", *g1, *writer, "--url", guarded[0], "--url", NOWHERE)
+    assert (status, err) == (1, "")
+    assert {"refused", "down"} <= set(out.split())
     assert run(capsysbinary, "top", "--once", *g1, *both)[0] == 0
 
 

@@ -24,7 +24,7 @@ from live_commands import (
     three_brokers,
     until,
 )
-from penstock.cli.top import tables
+from penstock.cli.top import Cut, tables
 from penstock.cli.trace import tree
 from penstock.cli.watching import Look
 
@@ -201,6 +201,60 @@ def drawn(now: dict[str, Any], before: dict[str, Any] | None) -> list[str]:
     console = Console(width=120, file=io.StringIO(), record=True)
     console.print(tables([(Look("u", now), Look("u", before))], total=False))
     return [" ".join(line.split()) for line in console.export_text().splitlines()]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 99])
+def test_names_and_states_are_whole_in_a_narrow_terminal(width: int) -> None:
+    from rich.console import Console
+
+    status = status_of_broker(7_200.0, 123_456_789, client="the-departures-board")
+    looks = [
+        (Look("u", status), None),
+        (Look("penstock://h:1", error="gone"), None),
+        (Look("penstock://h:2", error="needs a token", refused=True), None),
+    ]
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(tables(looks, total=True, width=width))
+    text = console.export_text()
+    lines = [line.split() for line in text.splitlines()]
+    assert max(map(len, text.splitlines())) <= width
+    above = text.partition("\nbrokers")[0].splitlines()
+    assert "penstock://h:1 is down: gone" in above
+    assert "penstock://h:2 refuses: needs a token" in above
+    assert ["penstock://h:1", "down"] in lines
+    assert ["penstock://h:2", "refused"] in lines
+    assert ["b1", "up"] in [line[:2] for line in lines]
+    assert ["b1", "b2", "cut"] in [line[:3] for line in lines]
+    assert [line for line in lines if "slow" in line]
+
+
+def test_what_a_terminal_has_no_lines_for_is_told() -> None:
+    from rich.console import Console
+
+    looks: list[tuple[Look, Look | None]] = [
+        (Look(f"penstock://h:{at}", error="gone"), None) for at in range(20)
+    ]
+    for height, last in (
+        (10, "and 35 more lines, for a higher terminal or --once"),
+        (60, "penstock://h:19 down"),
+    ):
+        console = Console(width=80, height=height, file=io.StringIO(), record=True)
+        console.print(Cut(tables(looks, total=False, width=80)))
+        lines = console.export_text().splitlines()
+        assert len(lines) <= height
+        assert " ".join(lines[-1].split()) == last
+
+
+def test_who_stops_reading_ends_it_quietly(b1: str) -> None:
+    for more in (["--interval", "0.1"], ["--once"]):
+        command = [PROGRAM, "top", *more]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline().strip() == b"brokers"
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait(HANGS) == 0
 
 
 def test_rates_are_counted_by_the_clock_of_the_broker() -> None:

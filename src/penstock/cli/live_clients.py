@@ -139,10 +139,11 @@ def _add_top(commands: "Commands[argparse.ArgumentParser]") -> None:
         "  penstock top --json | jq .status.counts\n"
         "\nEach URL is a broker; one that is down is shown as such, until it comes back. Where the output\n"
         "is no terminal, tables are printed one after the other. With --json, each broker is a line:\n"
-        '  {"url": ..., "status": {...}} or {"url": ..., "error": "..."}\n'
-        "With --once, the numbers of events are those since each broker began, and the status is 1 if a\n"
-        "broker did not answer. Ctrl-C ends the others, with status 0. With tokens, this needs the right to\n"
-        "monitor.\n" + _CONNECTING,
+        '  {"url": ..., "status": {...}} or {"url": ..., "error": "..."}, with "refused": true\n'
+        "if it only does not let us look: with tokens, this needs the right to monitor. With --once, the\n"
+        "numbers of events are those since each broker began, and the status is 1 if a broker did not\n"
+        "answer, or else 2 if one refused. Ctrl-C ends the others, with status 0. In a narrow terminal,\n"
+        "some columns are left out.\n" + _CONNECTING,
     )
     top.add_argument("urls", nargs="*", metavar="URL", help="a broker, as with --url")
     top.add_argument("--once", action="store_true", help="look once, and end")

@@ -5,23 +5,34 @@ import asyncio
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from penstock.cli.arguments import EXIT_FAILED
+from penstock.cli.arguments import EXIT_BAD_INPUT, EXIT_FAILED
 from penstock.cli.connecting import in_a_loop, shown
 from penstock.cli.streams import Output
 from penstock.cli.watching import Look, Status, Watches
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, ConsoleOptions, Group, RenderResult
     from rich.table import Table
+
+_WIDTH: Final = 120
+"""Columns of a pipe, which has no width of its own."""
+
+_BETWEEN: Final = 3
+"""Columns between those of a table."""
+
+_NAME_MIN: Final = 16
+"""Columns that a name has at least; a longer one goes on in the next line where there is no more room."""
 
 _CLIENTS_SHOWN: Final = 20
 """Clients of all brokers that are listed: those that have most to do."""
 
 _NOTHING: Final = "–"
+_NAMES: Final = ("broker", "peer", "client", "subject")
+_SIZES: Final = ("subs", "filters", "trees", "links", "clients")
 
 Counted = Mapping[str, Any]
 
@@ -61,60 +72,116 @@ async def _print_tables(watches: Watches, options: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.live import Live
 
-    console = Console() if sys.stdout.isatty() else Console(width=120)
+    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
     if options.once:
         looks = await watches.look()
-        console.print(tables([(look, None) for look in looks], total=True))
+        _write(console, tables([(look, None) for look in looks], total=True, width=console.width))
         return _status_of(looks)
     live = Live(console=console, screen=True, auto_refresh=False) if console.is_terminal else None
     with live or nullcontext():
         while True:
             await watches.look()
-            seen = tables([(watch.now, watch.before) for watch in watches.all], total=False)
+            looks_now = [(watch.now, watch.before) for watch in watches.all]
+            seen = tables(looks_now, total=False, width=console.width)
             if live is not None:
-                live.update(seen, refresh=True)
+                live.update(Cut(seen), refresh=True)
             else:
-                console.print(seen)
-                sys.stdout.flush()
+                _write(console, seen)
             await asyncio.sleep(options.interval)
 
 
+def _write(console: "Console", seen: "Group") -> None:
+    """Print without rich, which ends the program with status 1 when the reader has gone."""
+    with console.capture() as text:
+        console.print(seen)
+    sys.stdout.write(text.get())
+    sys.stdout.flush()
+
+
 def _status_of(looks: list[Look]) -> int:
-    return 0 if all(look.status is not None for look in looks) else EXIT_FAILED
+    """A broker that is down is a failure; one that only refuses wants another token."""
+    missing = [look for look in looks if look.status is None]
+    if not missing:
+        return 0
+    return EXIT_BAD_INPUT if all(look.refused for look in missing) else EXIT_FAILED
 
 
-def tables(looks: list[tuple[Look, Look | None]], *, total: bool) -> "Group":
+def tables(looks: list[tuple[Look, Look | None]], *, total: bool, width: int = _WIDTH) -> "Group":
     """Brokers, links and clients. Each look is with the one before it; `total`: counts instead of rates."""
     from rich.console import Group
     from rich.text import Text
 
     unit = "" if total else "/s"
     flow = [f"in{unit}", f"out{unit}"]
-    sizes = ["queued", "subs", "filters", "trees", "links", "clients"]
-    brokers = _table("brokers", ["broker", "state"], ["up", *flow, f"delivered{unit}", *sizes])
-    links = _table("links", ["broker", "peer", "state"], [*flow, "queued", "unacked"])
-    clients = _table("clients", ["broker", "client", "subject", "state"], ["subs", "ads", *flow, "queued"])
+    brokers: list[list[str]] = []
+    links: list[list[str]] = []
     busy: list[tuple[int, list[str]]] = []
     reasons: list[str] = []
     for look, before in looks:
         if look.status is None:
-            _add(brokers, [look.url, "down"])
-            reasons.append(f"{look.url} is down: {look.error}")
+            brokers.append([look.url, "refused" if look.refused else "down"])
+            reasons.append(f"{look.url} {'refuses' if look.refused else 'is down'}: {look.error}")
             continue
         was = before.status if before is not None else None
         flowing = Flow(look.status, was, total=total)
-        _add(brokers, _broker(look.status, was, flowing))
-        for row in _links(look.status, was, flowing):
-            _add(links, row)
+        brokers.append(_broker(look.status, was, flowing))
+        links += _links(look.status, was, flowing)
         reasons += _unlinked(look.status)
         busy += _clients(look.status, was, flowing)
     busy.sort(key=lambda client: client[0], reverse=True)
-    for _size, row in busy[:_CLIENTS_SHOWN]:
-        _add(clients, row)
+    clients = [row for _size, row in busy[:_CLIENTS_SHOWN]]
+    delivered = f"delivered{unit}"
+    # The second list: what is left out where there is no room, in this order.
+    parts = [
+        _table(
+            "brokers",
+            ["broker", "state", "up", *flow, delivered, "queued", *_SIZES],
+            brokers,
+            ["trees", "filters", "subs", "links", "clients", "up", "queued", *flow, delivered],
+            width,
+        ),
+        _table(
+            "links",
+            ["broker", "peer", "state", *flow, "queued", "unacked"],
+            links,
+            ["unacked", "queued", *flow],
+            width,
+        ),
+        _table(
+            "clients",
+            ["broker", "client", "subject", "state", "subs", "ads", *flow, "queued"],
+            clients,
+            ["ads", "subs", "subject", "queued", *flow],
+            width,
+        ),
+    ]
     if len(busy) > _CLIENTS_SHOWN:
-        clients.caption = f"and {len(busy) - _CLIENTS_SHOWN:,} more"
-    parts = [table for table in (brokers, links, clients) if table.row_count]
-    return Group(*parts, *(Text(shown(reason)) for reason in reasons))
+        parts[-1].caption = f"and {len(busy) - _CLIENTS_SHOWN:,} more"
+    return Group(*(Text(shown(reason)) for reason in reasons), *(part for part in parts if part.row_count))
+
+
+class Cut:
+    """As much as a terminal has lines for, and how much there is besides."""
+
+    def __init__(self, whole: "Group") -> None:
+        self._whole = whole
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        from rich.segment import Segment
+
+        height = console.size.height
+        lines = console.render_lines(self._whole, options.update(height=None), pad=False)
+        while lines and not "".join(segment.text for segment in lines[-1]).strip():
+            lines.pop()
+        kept = lines if len(lines) <= height else lines[: height - 1]
+        for at, line in enumerate(kept):
+            if at:
+                yield Segment.line()
+            yield from line
+        if len(kept) < len(lines):
+            more = f"and {len(lines) - len(kept):,} more lines, for a higher terminal or --once"
+            yield Segment.line()
+            yield Segment(more[: options.max_width])
 
 
 class Flow:
@@ -199,23 +266,36 @@ def _clients(status: Status, was: Status | None, flow: Flow) -> Iterator[tuple[i
         )
 
 
-def _table(title: str, words: list[str], numbers: list[str]) -> "Table":
+def _table(title: str, headings: list[str], rows: list[list[str]], spare: list[str], width: int) -> "Table":
+    """A table that fits a width: without those of the spare columns, the first ones first, that do not.
+
+    The rows have texts that others have written: they are no markup, and no commands to a terminal.
+    """
     from rich import box
+    from rich.cells import cell_len
     from rich.table import Table
-
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
-    for heading in words:
-        table.add_column(heading, overflow="fold")
-    for heading in numbers:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
-
-
-def _add(table: "Table", row: list[str]) -> None:
-    """Add a row of texts that others have written: they are no markup, and no commands to a terminal."""
     from rich.text import Text
 
-    table.add_row(*(Text(shown(cell)) for cell in row))
+    cells = [[shown(cell) for cell in row] + [""] * (len(headings) - len(row)) for row in rows]
+    sizes = {
+        heading: max(cell_len(heading), *(cell_len(row[at]) for row in cells), 0)
+        for at, heading in enumerate(headings)
+    }
+    kept = list(headings)
+    for heading in spare:
+        if sum(sizes[one] + _BETWEEN for one in kept) + 1 <= width:
+            break
+        kept.remove(heading)
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    for heading in kept:
+        if heading in _NAMES:
+            table.add_column(heading, overflow="fold", min_width=min(sizes[heading], _NAME_MIN))
+            continue
+        justify: Literal["left", "right"] = "left" if heading == "state" else "right"
+        table.add_column(heading, no_wrap=True, min_width=sizes[heading], justify=justify)
+    for row in cells:
+        table.add_row(*(Text(cell) for heading, cell in zip(headings, row, strict=True) if heading in kept))
+    return table
 
 
 def _size(count: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.cli.connecting import tls_of, token_of, urls_of
-from penstock.errors import PenstockError
+from penstock.errors import AccessError, PenstockError
 from penstock.net.client.client import Client
 from penstock.net.client.connecting import connect
 
@@ -26,6 +26,8 @@ class Look(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str
     status: Status | None = None
     error: str = ""
+    refused: bool = False
+    """Whether it is there, and only does not tell."""
 
 
 class Watch:
@@ -59,7 +61,8 @@ class Watch:
         except (PenstockError, TimeoutError) as error:
             await self.close()
             told = str(error) or f"no answer within {self._patience:g} s"
-            seen = Look(self._url, error=told.removeprefix(f"{self._url}: "))
+            refused = isinstance(error, AccessError)
+            seen = Look(self._url, error=told.removeprefix(f"{self._url}: "), refused=refused)
         self.before, self.now = self.now, seen
         return seen
 
