@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, Final
 
+import msgspec
 from msgspec import inspect
 
 _PLACE: Final = re.compile(r"(?P<what>.*?) - at `\$\.?(?P<where>.*)`$", re.DOTALL)
@@ -35,11 +36,17 @@ def said(message: str, given: dict[str, Any], type_: Any) -> str:
         parent, _dot, name = where.rpartition(".")
         choices = list(_choices(name, _at(parent, given, inspect.type_info(type_))[1]))
         return f"{where}: {what}{_there_are(choices)}"
-    return f"{where}: {what}{_brackets(where, what, kind) or f', given {_shown(value)}'}"
+    return f"{where}: {what}{_brackets(where, what, kind, value) or f', given {_shown(value)}'}"
 
 
-def _brackets(where: str, what: str, kind: Any) -> str:
-    """How a table is begun, where it was begun as the other kind of table."""
+def _brackets(where: str, what: str, kind: Any, value: Any) -> str:
+    """How a table is begun, where it was begun as the other kind of table; and how a list is written."""
+    if (
+        isinstance(kind, inspect.ListType)
+        and isinstance(kind.item_type, inspect.StrType)
+        and isinstance(value, str)
+    ):
+        return f"; write [{_quoted(value)}]"
     if isinstance(kind, inspect.ListType) and "got `object`" in what:
         return f"; begin each with [[{where}]], in two pairs of brackets"
     if isinstance(kind, inspect.StructType) and "got `array`" in what:
@@ -102,6 +109,10 @@ def _instead(name: str, kind: Any) -> str:
         known.append(kind.tag_field)
     near = get_close_matches(name, known, 1)
     return f"; perhaps {near[0]}" if near else _there_are(known)
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode() if len(text) <= _GIVEN_LENGTH_MAX else '"…"'
 
 
 def _shown(value: Any) -> str:

@@ -137,23 +137,32 @@ def test_a_network_is_run_from_its_file(served: list[BrokerConfig]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("broker", "command line: name: is missing; "),
-        ("broker --name b1 --listen b1", "command line: listen[0]: 'b1': a broker's address begins with"),
+        ("broker", "--name: is missing; "),
+        ("broker --name b1 --listen b1", "--listen: 'b1': a broker's address begins with"),
         (
             "broker --name b1 --listen penstock://b:99999",
-            "command line: listen[0]: 'penstock://b:99999': a port",
+            "--listen: 'penstock://b:99999': a port",
         ),
-        ("broker --name b1 --peer http://b2", "command line: peers[0]: 'http://b2': a broker's address"),
-        ("broker --name b1 --scheme coverin", "command line: scheme: no scheme 'coverin'; perhaps covering"),
+        ("broker --name b1 --peer http://b2", "--peer: 'http://b2': a broker's address"),
+        ("broker --name b1 --scheme coverin", "--scheme: no scheme 'coverin'; perhaps covering"),
         (
             "broker --name b1 --gateway penstock://b",
-            "command line: gateway.listen: 'penstock://b': a gateway",
+            "--gateway: 'penstock://b': a gateway",
         ),
         (
             "broker --name b1 --token-secret gone",
-            "command line: tokens.secret_file: gone: there is no such file",
+            "--token-secret: gone: there is no such file",
         ),
-        ("broker --name b1 --tls-key b.key", "command line: tls.key: is the key of a certificate"),
+        ("broker --name b1 --tls-key b.key", "--tls-key: is the key of a certificate; give --tls-cert"),
+        (
+            "broker --name b1 --listen penstocks://b",
+            "--listen: penstocks:// needs a certificate; give --tls-cert and --tls-key",
+        ),
+        (
+            "broker --name b1 --gateway https://b",
+            "--gateway: https:// needs a certificate; give gateway.cert and gateway.key in a file (--config",
+        ),
+        ("broker --name b1 --tls-cert tls.cert", "--tls-cert: tls.cert: there is no such file"),
         ("broker --config gone.toml", "gone.toml: no such file or directory"),
         ("broker --config two.toml", "two.toml: broker: [[broker]] tables are for penstock network"),
         ("broker --config bad.toml", "bad.toml: scheme: no scheme 'odd'; there are flooding"),

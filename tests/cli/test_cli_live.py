@@ -168,6 +168,16 @@ def test_a_mistake_is_one_line(arguments: list[str], said: str, b1: str, capsysb
     assert failure(capsysbinary, *arguments).startswith(said)
 
 
+def test_a_mistake_says_what_was_perhaps_meant(capsysbinary: Capture) -> None:
+    assert failure(capsysbinary, "pub", "f.jsonl").endswith(
+        "; to publish the lines of a file: penstock pub < FILE"
+    )
+    assert "FILE" not in failure(capsysbinary, "pub", '{"x": }')
+    for arguments in (["pub", '{"x": 1}', "--url"], ["sub", "x > 1", "--url"], ["top"]):
+        said = failure(capsysbinary, *arguments, "http://127.0.0.1:7480")
+        assert said.endswith("; this is a gateway's address, a broker's is penstock://host:7400")
+
+
 @pytest.mark.parametrize(
     "arguments", [["pub", '{"x": 1}'], ["sub", "x > 1"], ["advertise", "x > 1"], ["trace", '{"x": 1}']]
 )

@@ -88,6 +88,7 @@ def test_loopback_is_known_of_addresses_and_localhost(host: str, loopback: bool)
         ("", "begins with penstock:// or, for TLS, penstocks://; such as penstock://127.0.0.1"),
         ("b1:7400", "write penstock://b1:7400"),
         ("http://b1:7400", "begins with penstock:// or"),
+        ("http://b1:7480", "this is a gateway's address, a broker's is penstock://host:7400"),
         ("penstok://b1:7400", "perhaps penstock://"),
         ("penstock://", "a host is missing"),
         ("penstock://:7400", "a host is missing"),

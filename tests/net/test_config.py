@@ -187,7 +187,7 @@ MISTAKES = [
     ("name = 'b 1'", "name: letters, digits"),
     (f"name = '{'b' * 65}'", "name: letters, digits"),
     ("name = 5", "name: expected `str`, got `int`, given 5"),
-    ("listen = 'penstock://b'", "listen: expected `array`, got `str`"),
+    ("listen = 'penstock://b'", r"listen: expected `array`, got `str`; write \[\"penstock://b\"\]"),
     ("listen = []\ngateway = {listen = ''}", "listen: a broker without an address"),
     ("listen = ['penstock://b:65536']", r"listen\[0\]: 'penstock://b:65536': a port is at most 65535"),
     ("listen = ['penstock://b', 'http://b']", r"listen\[1\]: 'http://b': a broker's address begins with"),

@@ -1,13 +1,33 @@
 """`penstock broker` and `penstock network`: live brokers, until a signal ends them."""
 
 import argparse
+import re
 import sys
-from typing import Any
+from typing import Any, Final
 
 from penstock.cli.logs import logged_to_stderr
 from penstock.cli.signals import left_to_a_loop
-from penstock.net.config import BrokerConfig, example, load_broker, load_network
+from penstock.errors import InputError
+from penstock.net.config import COMMAND_LINE, BrokerConfig, example, load_broker, load_network
 from penstock.net.serve import run
+
+_FLAGS: Final = {
+    "name": "--name",
+    "listen": "--listen",
+    "peers": "--peer",
+    "scheme": "--scheme",
+    "advertisements": "--no-advertisements",
+    "peer_secret_file": "--peer-secret",
+    "gateway.listen": "--gateway",
+    "tokens.secret_file": "--token-secret",
+    "tls.cert": "--tls-cert",
+    "tls.key": "--tls-key",
+    "tls.ca": "--tls-ca",
+}
+"""The flags of settings."""
+
+_KEY: Final = re.compile(r"(?<![\w./'-])(?:tls|gateway)\.(?:cert|key|ca)(?![\w./':-])")
+"""A setting that a message names; a file may be called so too, but is quoted then, or in front of a colon."""
 
 
 def run_broker(options: argparse.Namespace) -> int:
@@ -15,7 +35,11 @@ def run_broker(options: argparse.Namespace) -> int:
     if options.example:
         sys.stdout.write(example())
         return 0
-    return _run([load_broker(options.config, overrides(options))], options.log_level)
+    try:
+        config = load_broker(options.config, overrides(options))
+    except InputError as error:
+        raise InputError(in_flags(str(error))) from None
+    return _run([config], options.log_level)
 
 
 def run_network(options: argparse.Namespace) -> int:
@@ -37,6 +61,20 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
         "tls": {"cert": options.tls_cert, "key": options.tls_key, "ca": options.tls_ca},
     }
     return _without_none(given)
+
+
+def in_flags(mistake: str) -> str:
+    """A mistake in a flag in words of flags; one in a file stays as it is."""
+    begin = f"{COMMAND_LINE}: "
+    if not mistake.startswith(begin):
+        return mistake
+    key, colon, what = mistake.removeprefix(begin).partition(": ")
+    flag = _FLAGS.get(key.partition("[")[0])
+    if flag is None:
+        return mistake
+    told = _KEY.sub(lambda found: _FLAGS.get(found[0], found[0]), what)
+    only_in_files = [found for found in _KEY.findall(what) if found not in _FLAGS]
+    return f"{flag}{colon}{told}{' in a file (--config FILE)' if only_in_files else ''}"
 
 
 def _without_none(given: dict[str, Any]) -> dict[str, Any]:

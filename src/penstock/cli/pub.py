@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from penstock.cli.connecting import advertised, connected, filter_of, in_a_loop, note, say
@@ -23,6 +24,9 @@ from penstock.net.client.notices import Notice
 from penstock.net.client.outlet import RejectedError
 
 _EVERYTHING: Final = parse("true")
+
+_FILE_HINT: Final = "; to publish the lines of a file: penstock pub < FILE"
+"""For an argument that looks like the name of one."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -145,8 +149,9 @@ class Reading:
         """The events of the command line."""
         events: list[Event] = []
         for at, text in enumerate(texts, 1):
+            hint = "" if text.lstrip().startswith("{") and not _is_file(text) else _FILE_HINT
             # What is no Unicode came as bytes, and is refused as such.
-            self._read(f"event {at}", text.encode(errors="surrogateescape"), events)
+            self._read(f"event {at}", text.encode(errors="surrogateescape"), events, hint)
         return events
 
     def lines(self, lines: Sequence[Line], events: list[Event]) -> None:
@@ -154,14 +159,14 @@ class Reading:
         for number, content in lines:
             self._read(f"standard input:{number}", content, events)
 
-    def _read(self, place: str, content: bytes | None, events: list[Event]) -> None:
+    def _read(self, place: str, content: bytes | None, events: list[Event], hint: str = "") -> None:
         try:
             with placed(place):
                 event = self._event(content)
         except PlacedError as error:
             if not self._skips:
-                raise
-            say(f"skipped: {error}")
+                raise PlacedError(f"{error}{hint}") from None
+            say(f"skipped: {error}{hint}")
             event = None
         if event is None:
             self._counts.skipped += 1
@@ -175,6 +180,14 @@ class Reading:
         if event is not None and self._advertised is not None and not self._advertised.matches(event):
             raise EventError(f"the event is not as advertised: {self._advertised}"[:300])
         return event
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        # An event is often longer than a name may be.
+        return False
 
 
 class Publisher:

@@ -74,6 +74,8 @@ def _parse(text: str, schemes: dict[str, bool], port: int, what: str) -> Address
         _refuse(text, f"{begins}; {_example(plain, text)}")
     scheme = scheme.lower()
     if scheme not in schemes:
+        if schemes is _BROKER and scheme in _GATEWAY:
+            _refuse(text, f"{begins}; this is a gateway's address, a broker's is {plain}://host:{port}")
         near = get_close_matches(scheme, schemes, 1)
         _refuse(text, f"{begins}{f'; perhaps {near[0]}://' if near else ''}")
     found = _PARTS.fullmatch(rest)
