@@ -123,21 +123,25 @@ def _print(report: Report, kept: str | None) -> None:
             "" if row.recovery_s is None else f"{row.recovery_s:.1f}",
         )
     console.print(table)
-    for line in _told(report, kept):
+    for line in told(report, kept):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _told(report: Report, kept: str | None) -> Iterator[str]:
+def told(report: Report, kept: str | None) -> Iterator[str]:
     """What there is to say of all of it."""
     totals = report.totals
     yield (
-        f"{totals.faults} faults, {totals.published:,} events published, {totals.expected:,} deliveries "
-        f"checked: {totals.got:,} came, {totals.late:,} of them late, {totals.duplicates:,} twice; "
+        f"{_counted(totals.faults, 'fault')}, {_counted(totals.published, 'event')} published, "
+        f"{_counted(totals.expected, 'deliver', 'y', 'ies')} checked: {totals.got:,} came, "
+        f"{totals.late:,} of them late, {totals.duplicates:,} twice; "
         f"{totals.lost_apart:,} were lost between clients that were separated. The slowest recovery took "
         f"{totals.slowest_recovery_s:.1f} s."
     )
+    if set(report.options.faults) != set(KINDS) and (never := report.never_drawn):
+        rounds = _counted(report.options.rounds, "round")
+        yield f"Never drawn in {rounds}: {', '.join(never)}; say more --rounds, or another --seed."
     if totals.unsure:
-        yield f"{totals.unsure:,} events were never acknowledged."
+        yield f"{_counted(totals.unsure, 'event')} never acknowledged."
     if report.is_right:
         yield f"Nothing was violated, in {report.seconds:,.0f} s."
         return
@@ -150,3 +154,7 @@ def _told(report: Report, kept: str | None) -> Iterator[str]:
         yield "With --keep-logs FOLDER, what brokers print and what clients notice is kept."
     else:
         yield f"What brokers printed and what clients noticed is in {kept}."
+
+
+def _counted(count: int, noun: str, one: str = "", more: str = "s") -> str:
+    return f"{count:,} {noun}{one if count == 1 else more}"

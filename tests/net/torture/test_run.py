@@ -6,15 +6,17 @@ from contextlib import contextmanager
 
 import pytest
 
+from penstock.cli.torture import told
 from penstock.errors import PenstockError
 from penstock.filters.parsing import as_predicate
 from penstock.model.events import Event, as_event
 from penstock.model.values import Value
 from penstock.net.client.notices import Notice
 from penstock.net.torture import plan, run
+from penstock.net.torture.check import Verdict
 from penstock.net.torture.plan import Fault
 from penstock.net.torture.probing import Wave, first_streak
-from penstock.net.torture.report import Options, Report
+from penstock.net.torture.report import Options, Report, Row
 from penstock.net.torture.run import Torture
 
 
@@ -248,3 +250,14 @@ def test_the_command_draws_the_same_plan_again() -> None:
     assert Options(scheme="flooding").command.endswith("--scheme flooding")
     assert Options(single_homed=True).command == f"{Options().command} --single-homed"
     assert Options(faults=()).command.endswith("--faults none")
+
+
+def test_kinds_that_were_asked_for_and_never_drawn_are_told() -> None:
+    rows = [Row("1", ["b1 is killed"], Verdict(), kinds=["kill"]), Row("last", [], Verdict())]
+    first, *more = told(Report(Options(rounds=1, faults=("kill", "lag")), rows=rows), None)
+    assert first.startswith("1 fault, 0 events published, 0 deliveries checked: ")
+    assert "Never drawn in 1 round: lag; say more --rounds, or another --seed." in more
+    for faults in (("kill",), plan.KINDS):
+        assert not [
+            line for line in told(Report(Options(faults=faults), rows=rows), None) if "drawn in" in line
+        ]

@@ -43,6 +43,9 @@ class Row(msgspec.Struct):
     recovery_s: float | None = None
     """From when all was mended until probes came everywhere; None if they did not."""
 
+    kinds: list[str] = []
+    """The kinds of its faults."""
+
     failed: list[str] = []
     """What did not come about at all."""
 
@@ -76,6 +79,12 @@ class Report(msgspec.Struct):
     wrong: list[str] = []
     """Violations that belong to no round: broken subscriptions, brokers that crashed."""
     seconds: float = 0.0
+
+    @property
+    def never_drawn(self) -> list[str]:
+        """The kinds of faults that were asked for, and that no round has."""
+        drawn = {kind for row in self.rows for kind in row.kinds}
+        return [kind for kind in self.options.faults if kind not in drawn]
 
     @property
     def totals(self) -> Totals:

@@ -144,7 +144,8 @@ class Torture:
 
     async def _play(self, plan: Round, name: str, say: Say, patience: float) -> Row:
         """A round, from one time of rest to the next."""
-        row = Row(name, describe_all(self._network, plan.faults), Verdict())
+        kinds = [fault.kind for fault in plan.faults]
+        row = Row(name, describe_all(self._network, plan.faults), Verdict(), kinds=kinds)
         say(f"{name}: new filters")
         changes = asyncio.gather(*(one.change(plan.filters) for one in self._subscribers.values()))
         if not await _in_time(changes, patience):
