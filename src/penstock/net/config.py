@@ -106,14 +106,14 @@ class Times(_Settings, frozen=True, kw_only=True):
     resume: Seconds = 2.0
     """A link that broke may be taken up again so long as if nothing had been: most are back at once, and
     ways around the others should not wait."""
+    linger: Seconds = 30.0
+    """The same for a client, whose subscriptions stay: as long as a laptop changes its network."""
     grace: Seconds = 2.0
-    """After that, other ways are looked for, and what was for those behind the link is kept so long until
+    """After `resume`, other ways are looked for, and what was for those behind the link is kept so long until
     they are found: more than the advertisements take to go through the network."""
     settle: Seconds = 0.5
     """Events wait so long after their advertisement, or after a failure that returned them to where they were
     published, before they are sent: by then all who want them have said so."""
-    linger: Seconds = 30.0
-    """The same for a client, whose subscriptions stay: as long as a laptop changes its network."""
     patience: Seconds = 10.0
     """A reader whose queue is full is waited for so long, before the rest no longer waits for it."""
     ping: Seconds = 5.0
