@@ -208,7 +208,7 @@ def test_names_and_states_are_whole_in_a_narrow_terminal(width: int) -> None:
     from rich.console import Console
 
     status = status_of_broker(7_200.0, 123_456_789, client="the-departures-board")
-    looks = [
+    looks: list[tuple[Look, Look | None]] = [
         (Look("u", status), None),
         (Look("penstock://h:1", error="gone"), None),
         (Look("penstock://h:2", error="needs a token", refused=True), None),
