@@ -174,7 +174,8 @@ def _print_summary(play: Play) -> None:
     losses = f"{lost:,} lost ({excused:,} of them under way around the kill)" if lost else "nothing lost"
     count = len(play.flights)
     _write(
-        f"{count:,} flights published, {arrived:,} deliveries of {expected:,} expected: {losses}, "
+        f"{count - play.traced:,} flights published and {play.traced} traced, "
+        f"{arrived:,} deliveries of {expected:,} expected: {losses}, "
         f"{again}, {play.late:,} late; the slowest took {play.slowest:.1f} s.",
         f"From the first flight to the last delivery {play.seconds:.1f} s, at the demo's own pace: "
         f"{count / max(play.seconds, 0.001):,.0f} flights and "

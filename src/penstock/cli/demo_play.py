@@ -67,8 +67,7 @@ class Inbox:
         self.rows[row] += 1
         self.late += event.late
         self.hops[play.killed_at is not None][event.hops] += 1
-        play.last_delivery = now = play.clock()
-        play.slowest = max(play.slowest, now - play.published_at[row])
+        play.came(row)
 
     @property
     def missing(self) -> set[int]:
@@ -101,7 +100,11 @@ class Play:
         self.talked_to: list[list[str]] = [[] for _ in scene.subscribers]
         """The brokers that each subscriber has talked to."""
         self.published_at = [0.0] * len(flights)
+        self.traced = 0
+        """Flights that were published one by one, and whose ways were told."""
         self.killed_at: float | None = None
+        self.found_at: float | None = None
+        """When something came that had waited for a way around the broker that was killed."""
         self.last_delivery = 0.0
         self.slowest = 0.0
         """The longest time between publishing and delivery."""
@@ -205,6 +208,7 @@ class Play:
         if self.killed_at is None and not self.delivered:
             self._begin = time.monotonic()
         self.published_at[row] = self.clock()
+        self.traced += 1
         net = self._publishers[self.flights.publisher[row]]
         try:
             return await asyncio.wait_for(net.trace(self.flights.events[row]), _TRACE)
@@ -224,9 +228,23 @@ class Play:
             if len(waiting) > _UNACKED_MAX:
                 await asyncio.wait(waiting.popleft())
             await asyncio.sleep(max(0.0, begin + pace * (at + _BATCH) - self.clock()))
-            told = self._tell(tell, told, at + _BATCH)
+            told = self._tell(tell, told, min(at + _BATCH, len(rows)))
         if self.killed_at is None:
             self._kill(tell)
+
+    def came(self, row: int) -> None:
+        """A flight comes to somebody who wants it."""
+        self.last_delivery = now = self.clock()
+        took = now - self.published_at[row]
+        self.slowest = max(self.slowest, took)
+        resume = Times().resume
+        if self.killed_at is None or self.found_at is not None or now < self.killed_at + resume:
+            return
+        # What comes at once had its way already.
+        if took > resume / 2:
+            self.found_at = now
+            after = f"{now - self.killed_at:.1f} s after the kill"
+            self._notes.append((now, f"the first flight that had waited comes by another way, {after}"))
 
     async def arrived(self, tell: Tell, *, but: int | None = None) -> None:
         """Wait until all has come, but for a flight that is not published yet, or nothing comes any more."""
@@ -255,6 +273,8 @@ class Play:
         victim.kill()
         self.killed_at = self.clock()
         tell(self.killed_at, f"{victim.name} is killed: kill -9 {pid}")
+        waits = f"{victim.name}'s neighbours wait {Times().resume:g} s for it to come back"
+        tell(self.killed_at, f"{waits}, then look for other ways; what was to go through it waits for them")
 
     def _tell(self, tell: Tell, told: float, published: int | None) -> float:
         """Tell what clients noticed and, every second, how far everything has come."""
@@ -263,7 +283,7 @@ class Play:
         now = self.clock()
         if now < told + 1.0:
             return told
-        first = "" if published is None else f"{published:,} flights published, "
+        first = "" if published is None else f"{published:,} flights published and {self.traced} traced, "
         tell(now, f"{first}{self.delivered:,} deliveries, {self.late:,} of them late")
         return now
 
