@@ -10,7 +10,7 @@ class Outbox:
     """Collects what one message leads to. `links` are the neighbours that can be reached."""
 
     def __init__(self, *, packs: bool, condenses: bool = False) -> None:
-        """`condenses`: of what is asked under one key several times in one go, only the last is told."""
+        """`condenses`: all that one message leads to is told in one, what it asks for once."""
         self.links: dict[str, LinkState] = {}
         self.effects: list[Effect] = []
         self._packs = packs
@@ -49,11 +49,12 @@ class Outbox:
         """Send what neighbours are to be told: each by itself, or packed."""
         if not self._pending:
             return
+        packs = self._packs or self._condenses
         for link, bodies in self._pending.items():
             state = self.links[link]
             if self._condenses and len(bodies) > 1:
                 bodies = condensed(bodies)
-            for part in [tuple(bodies)] if self._packs else [(body,) for body in bodies]:
+            for part in [tuple(bodies)] if packs else [(body,) for body in bodies]:
                 self.effects.append(Send(link, state.number(part)))
         self._pending = {}
 
