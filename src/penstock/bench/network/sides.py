@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 _POLL: Final = 0.005
+_COUNT_EVERY: Final = 0.001
 _SETTLE: Final = 0.2
 """Seconds in which deliveries that should not be may still come."""
 
@@ -192,16 +193,27 @@ async def receive_events(pipe: "Connection", party: Party, task: Task) -> None:
     seqs, arrivals, delays = array("q"), array("q"), array("q")
     clock = time.monotonic_ns
 
+    handed_over = 0
+
     def take(seq: int, sent: int) -> None:
         now = clock()
         seqs.append(seq)
         arrivals.append(now)
         delays.append(now - sent)
-        counter.value += 1
+
+    def received() -> int:
+        return handed_over + len(seqs)
+
+    async def count() -> None:
+        # Now and then: for each delivery it would cost more than some of them do.
+        while True:
+            counter.value = received()
+            await asyncio.sleep(_COUNT_EVERY)
 
     _ = workload.filters  # made before the clock runs
     ready = asyncio.Event()
     started = time.perf_counter()
+    counting = asyncio.create_task(count())
     receiving = asyncio.create_task(party.receive(task.url, workload, take, ready))
     await asyncio.wait((receiving, asyncio.create_task(ready.wait())), return_when=asyncio.FIRST_COMPLETED)
     if ready.is_set():
@@ -209,11 +221,13 @@ async def receive_events(pipe: "Connection", party: Party, task: Task) -> None:
     while (command := await _next(pipe, receiving.done)) is not None:
         if not isinstance(command, Collect):
             raise PenstockError(f"a subscriber cannot {command!r:.80}")
-        await _settled(command, lambda: int(counter.value), receiving.done)
+        await _settled(command, received, receiving.done)
         found = [np.array(each, dtype=np.int64) for each in (seqs, arrivals, delays)]
+        handed_over += len(seqs)
         for each in (seqs, arrivals, delays):
             del each[:]
         pipe.send(Collected(*found))
+    counting.cancel()
     if receiving.done():
         await receiving  # says why
         raise PenstockError("the broker has closed the connection")
