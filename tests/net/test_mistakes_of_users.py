@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 
 import penstock
-from net_cases import config, run, serving, until
+from net_cases import Raw, config, hello, numbered, run, serving, until
 from penstock.broker.seen import Numbers
 from penstock.errors import AccessError
 from penstock.net.client.notices import Notice
 from penstock.net.client.subscriptions import Received
+from penstock.net.config import Limits
+from penstock.wire.blocks import Block, Header
+from penstock.wire.frames import Kind
+from penstock.wire.requests import Ask, write_request
 from penstock.wire.sessions import Session
 
 
@@ -114,6 +118,33 @@ def test_an_urgent_message_waits_neither_for_the_window_nor_for_what_came_before
     (frame,) = session.sendable()
     assert frame.endswith(b"told")
     assert session.is_waiting
+
+
+def test_messages_are_counted_apart_from_events_until_they_are_acknowledged() -> None:
+    session = Session(1000)
+    session.push_block(Block.of(Header("1", ""), [1], [b"x" * 50]))
+    session.push_message(b"abc", urgent=True)
+    session.push_message(b"de")
+    assert session.message_bytes == 5
+    assert session.queued_bytes > 55
+    session.sendable()
+    session.on_ack((3).to_bytes(8, "big"))
+    assert (session.message_bytes, session.queued_bytes) == (0, 0)
+
+
+def test_who_asks_and_takes_no_answers_is_cut_off() -> None:
+    async def main() -> None:
+        async with (
+            serving(config(limits=Limits(queue_bytes=2**16))) as (server,),
+            await Raw.open(server) as raw,
+        ):
+            asks = (numbered(Kind.MESSAGE, n, write_request(Ask(n))) for n in range(1, 2_000))
+            raw.say(hello(), *asks)
+            heard = await asyncio.wait_for(raw.hear_all(), 30)
+            assert heard[-1][0] is Kind.REFUSED
+            assert sum(kind is Kind.MESSAGE for kind, _payload in heard) < 1_000
+
+    run(main)
 
 
 def test_a_broker_does_not_take_the_place_of_another_of_its_name() -> None:

@@ -416,14 +416,17 @@ class Runtime:
         return Done(request.request)
 
     def _answer(self, link: Link, answer: Answer) -> None:
-        if link.session.queued_bytes > self._limits.queue_bytes + self._limits.frame_bytes:
+        if link.session.message_bytes > self._limits.queue_bytes:
             raise WireError("answers are not taken, and more is asked")
+        self._say(link, answer)
+
+    def _say(self, link: Link, answer: Answer) -> None:
         link.session.push_message(write_answer(answer), urgent=True)
         self.dirty.add(link)
 
     def notify(self, link: Link, kind: str, text: str, count: int = 0) -> None:
         """Tell a client something."""
-        self._answer(link, Notify(kind, text, count))
+        self._say(link, Notify(kind, text, count))
 
     # Effects
 

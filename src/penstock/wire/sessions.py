@@ -92,6 +92,8 @@ class Session:
         """The number of the last frame that came."""
         self.queued_bytes = 0
         """Bytes that are sent and not acknowledged, or not sent yet."""
+        self.message_bytes = 0
+        """Those of them that are messages, and not events."""
         self.undealt_bytes = 0
         """Bytes that came and are not dealt with: whoever sent them sends no more than a window of these."""
         self._sent = 0
@@ -112,23 +114,18 @@ class Session:
 
     def push_message(self, payload: bytes, custody: Custody | None = None, *, urgent: bool = False) -> None:
         """Queue a message; an urgent one goes before all that waits, and does not wait for the window."""
-        if not urgent:
-            self._push(Kind.MESSAGE, payload, None, custody)
-            return
-        if custody is not None:
-            custody.hold()
-        self.queued_bytes += len(payload)
-        self._urgent.append(Outgoing(Kind.MESSAGE, payload, None, custody))
+        self.message_bytes += len(payload)
+        self._push(Outgoing(Kind.MESSAGE, payload, None, custody), self._urgent if urgent else self._pending)
 
     def push_block(self, block: Block, custody: Custody | None = None) -> None:
         """Queue a block of events; it is held in custody until the other side has dealt with it."""
-        self._push(Kind.EVENTS, block.encode(), block, custody)
+        self._push(Outgoing(Kind.EVENTS, block.encode(), block, custody), self._pending)
 
-    def _push(self, kind: Kind, payload: bytes, block: Block | None, custody: Custody | None) -> None:
-        if custody is not None:
-            custody.hold()
-        self.queued_bytes += len(payload)
-        self._pending.append(Outgoing(kind, payload, block, custody))
+    def _push(self, out: Outgoing, queue: deque[Outgoing]) -> None:
+        if out.custody is not None:
+            out.custody.hold()
+        self.queued_bytes += out.size
+        queue.append(out)
 
     def sendable(self) -> list[bytes]:
         """The frames that are to be written now, as far as the window lets them."""
@@ -176,6 +173,8 @@ class Session:
         for out in done:
             self._unacked_bytes -= out.size
             self.queued_bytes -= out.size
+            if out.block is None:
+                self.message_bytes -= out.size
             if out.custody is not None:
                 out.custody.release()
 
@@ -205,7 +204,7 @@ class Session:
         self._urgent.clear()
         self._pending.clear()
         self._acked_to = self._sent
-        self._unacked_bytes = self.queued_bytes = 0
+        self._unacked_bytes = self.queued_bytes = self.message_bytes = 0
         for out in left:
             if out.custody is not None:
                 if failed:
@@ -244,7 +243,7 @@ class Session:
         self._unacked.clear()
         self._pending.clear()
         self._acked_to = self._sent
-        self._unacked_bytes = self.queued_bytes = 0
+        self._unacked_bytes = self.queued_bytes = self.message_bytes = 0
         return [(out.block, out.custody) for out in left if out.block is not None]
 
     # Receiving
