@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike
 
+    from penstock.matching.columns import Columns
     from penstock.matching.explain import Explanation
     from penstock.matching.json_events import WantedNames
     from penstock.matching.packed_events import Buffer
@@ -104,6 +105,17 @@ class Matcher:
         with self._store.lock:
             columns, ids = columns_of_table(given, dict(self._store.names))
             self._store.add_columns(columns, self._store.ids.intern_array(ids))
+
+    def add_columns(self, columns: "Columns", ids: "pa.Array") -> None:
+        """Add filters as flat arrays, whose `ids` are places in an Arrow array of ids, each there once.
+
+        For those who parse in many processes and put together what they get.
+        """
+        with self._store.lock:
+            if self._store.names:
+                raise PenstockError("columns number attributes by themselves: they are for an empty matcher")
+            numbers = self._store.ids.intern_array(ids)
+            self._store.add_columns(columns, numbers[columns.ids])
 
     def remove(self, key: Id, predicate: PredicateLike | None = None) -> None:
         """Remove all that an id has, or one predicate that was added under it.
@@ -362,14 +374,18 @@ class Matcher:
         save(path, table, ids, learnt=learnt)
 
     @classmethod
-    def load(cls, path: "str | PathLike[str]") -> "Matcher":
-        """The matcher that was saved in a folder; its arrays are mapped, and read when they are needed."""
+    def load(cls, path: "str | PathLike[str]", *, learn: bool = True) -> "Matcher":
+        """The matcher that was saved in a folder; its arrays are mapped, and read when they are needed.
+
+        With `learn=False` it stays as it was saved: where many processes map one table, none of them should
+        compile a copy of its own because of the events that it saw.
+        """
         from penstock.matching.storage import load
         from penstock.matching.store import Store
 
         table, ids, learnt = load(path)
         made = cls()
-        made._store = Store.of_table(table, ids, learnt=learnt)
+        made._store = Store.of_table(table, ids, learnt=learnt or not learn)
         return made
 
 

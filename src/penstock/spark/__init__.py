@@ -1,1 +1,37 @@
-"""The data pipeline on Spark."""
+"""The data pipeline on Spark: the same filters and the same answers over a lake or a stream.
+
+    from penstock.spark import route
+    routed = route(events, subscriptions)
+
+Functions take DataFrames and give DataFrames; they never start or stop a session. Spark is imported when one
+of them is first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.spark.layout import Layout
+    from penstock.spark.routing import explain, route
+    from penstock.spark.session import builder
+    from penstock.spark.subscriptions import check_subscriptions, save_table
+    from penstock.spark.tables import Table
+
+__all__ = ["Layout", "Table", "builder", "check_subscriptions", "explain", "route", "save_table"]
+
+_HOMES = {
+    "Layout": "layout",
+    "Table": "tables",
+    "builder": "session",
+    "check_subscriptions": "subscriptions",
+    "explain": "routing",
+    "route": "routing",
+    "save_table": "subscriptions",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for when it is: each job needs something else."""
+    if name in _HOMES:
+        return getattr(import_module(f"penstock.spark.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'penstock.spark' has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Sessions with settings that suit Penstock. Only programs make sessions: commands, benchmarks, tests.
 
-Library code takes a DataFrame and uses its session, whatever it is. What is set here a user of another session
-may set too; docs/PIPELINE.md says why.
+Library code takes a DataFrame and uses its session, whatever it is. What is set here may be set for any other
+session too; docs/PIPELINE.md says why.
 """
 
 import os

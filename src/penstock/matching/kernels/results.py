@@ -5,6 +5,9 @@ import numpy as np
 from penstock.matching.kernels.jit import kernel
 from penstock.matching.kernels.search import Array, find_string, hash_bytes
 
+SHORT = 16
+"""Runs of so few are sorted by insertion."""
+
 
 @kernel
 def intern(
@@ -97,3 +100,25 @@ def sort_runs(offsets: Array, ids: Array, rank: Array) -> None:
             order = np.argsort(rank[run])
             for i in range(last - first):
                 ids[first + i] = run[order[i]]
+
+
+@kernel
+def sort_places(offsets: Array, ids: Array, place: Array) -> Array:
+    """The places of the ids, sorted for each event."""
+    found = np.empty(len(ids), np.int64)
+    for i in range(len(ids)):
+        found[i] = place[ids[i]]
+    for event in range(len(offsets) - 1):
+        first = offsets[event]
+        last = offsets[event + 1]
+        if last - first > SHORT:
+            found[first:last].sort()
+            continue
+        for i in range(first + 1, last):
+            moved = found[i]
+            at = i
+            while at > first and found[at - 1] > moved:
+                found[at] = found[at - 1]
+                at -= 1
+            found[at] = moved
+    return found

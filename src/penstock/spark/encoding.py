@@ -1,0 +1,237 @@
+"""Subscriptions from rows: parsed and turned into flat arrays in pieces, which are put together and compiled.
+
+Parsing is Python, and takes most of the time: workers do it, each for its rows. What they send back is arrays
+(`Columns`), which the driver, or whoever makes a block, lays end to end in the order of the ids and compiles.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from penstock.errors import FilterError, InputError, PenstockError
+from penstock.filters.filter import NEVER
+from penstock.filters.parsing import Language, parse
+from penstock.matching.columns import Columns, ColumnsBuilder, concatenate, take
+from penstock.model.names import check_id
+from penstock.spark.tables import BlockFacts, facts_of, write_subscribers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PIECE: Final = 50_000
+"""Rows in a piece: some megabytes."""
+
+_ARRAYS: Final = {
+    "ids": np.int32,
+    "offsets": np.int64,
+    "attribute": np.int32,
+    "kind": np.uint8,
+    "cut_offsets": np.int64,
+    "cut_high": np.int64,
+    "cut_low": np.int16,
+    "pattern_offsets": np.int64,
+    "pattern": np.int32,
+}
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A row that is no subscription, and why not."""
+
+    id: str | None
+    filter: str | None
+    error: str
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Some subscriptions: the filters of row i have the id `ids[i]`."""
+
+    ids: list[str]
+    subscribers: list[str | None] | None
+    columns: Columns
+    rejected: list[Rejected]
+
+
+class _Packed(msgspec.Struct):
+    """A piece as it travels."""
+
+    ids: list[str]
+    subscribers: list[str | None] | None
+    names: list[str]
+    literals: list[bytes]
+    patterns: list[str]
+    arrays: dict[str, bytes]
+    rejected: list[Rejected]
+
+
+def encoded(rows: Iterable[Sequence[Any]], language: Language, *, subscribers: bool) -> Piece:
+    """Rows (id, filter) or (id, filter, subscriber) as a piece; what is no subscription is put aside."""
+    ids: list[str] = []
+    owners: list[str | None] = []
+    rejected: list[Rejected] = []
+    builder = ColumnsBuilder({})
+    known: dict[str, Any] = {}
+    for row in rows:
+        try:
+            key = _text_of(row[0])
+            if not isinstance(row[1], str):
+                raise FilterError("there is no filter" if row[1] is None else "a filter is text")
+            filters = known.get(row[1])
+            if filters is None:
+                filters = known[row[1]] = parse(row[1], language).filters or (NEVER,)
+        except PenstockError as error:
+            rejected.append(Rejected(_or_none(row[0]), _or_none(row[1]), " ".join(str(error).split())))
+            continue
+        for each in filters:
+            builder.add(len(ids), each)
+        ids.append(key)
+        if subscribers:
+            owners.append(row[2])
+    return Piece(ids, owners if subscribers else None, builder.build(), rejected)
+
+
+def _text_of(given: object) -> str:
+    if given is None:
+        raise InputError("there is no id")
+    # Integers are ids too; in a DataFrame of matches all are text.
+    return str(check_id(given))
+
+
+def _or_none(given: object) -> str | None:
+    return None if given is None else str(given)
+
+
+def pack(piece: Piece) -> bytes:
+    """A piece as bytes."""
+    columns = piece.columns
+    return msgspec.msgpack.encode(
+        _Packed(
+            ids=piece.ids,
+            subscribers=piece.subscribers,
+            names=list(columns.names),
+            literals=list(columns.literals),
+            patterns=list(columns.patterns),
+            arrays={name: getattr(columns, name).astype(kind).tobytes() for name, kind in _ARRAYS.items()},
+            rejected=piece.rejected,
+        )
+    )
+
+
+def unpack(data: bytes) -> Piece:
+    """The piece that was packed."""
+    found = msgspec.msgpack.decode(data, type=_Packed)
+    # Copies: kernels want arrays that could be written to.
+    arrays: dict[str, Any] = {
+        name: np.frombuffer(found.arrays[name], kind).copy() for name, kind in _ARRAYS.items()
+    }
+    columns = Columns(names=found.names, literals=found.literals, patterns=found.patterns, **arrays)
+    return Piece(found.ids, found.subscribers, columns, found.rejected)
+
+
+def pieces(batches: "Iterable[pa.RecordBatch]", language: Language, *, subscribers: bool) -> Iterator[Piece]:
+    """The subscriptions of batches with the columns id, filter and, if so said, subscriber."""
+    for batch in batches:
+        for at in range(0, batch.num_rows, PIECE):
+            columns = [column.to_pylist() for column in batch.slice(at, PIECE).columns]
+            yield encoded(zip(*columns, strict=True), language, subscribers=subscribers)
+
+
+class Joined(NamedTuple):
+    """Many subscriptions, their ids as text in order, each once."""
+
+    ids: "pa.Array"
+    subscribers: "pa.Array | None"
+    columns: Columns
+    """`columns.ids` are places in `ids`; filters are in their order."""
+
+
+def joined(parts: Sequence[Piece]) -> Joined:
+    """All subscriptions of some pieces. An id that is there more than once has all their filters."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts = parts or [encoded((), "sql", subscribers=False)]
+    given = pa.chunked_array([pa.array(part.ids, pa.large_string()) for part in parts], pa.large_string())
+    encoded_ids = given.combine_chunks().dictionary_encode()
+    ids = encoded_ids.dictionary
+    order = pc.sort_indices(ids).to_numpy()
+    place = np.empty(len(ids), np.int64)
+    place[order] = np.arange(len(ids))
+    place_of_row = place[encoded_ids.indices.to_numpy(zero_copy_only=False)]
+    names: dict[str, int] = {}
+    renumbered, row = [], 0
+    for part in parts:
+        numbers = np.array([names.setdefault(n, len(names)) for n in part.columns.names] or [0], np.int32)
+        renumbered.append(
+            part.columns._replace(
+                attribute=numbers[part.columns.attribute],
+                ids=place_of_row[row + part.columns.ids].astype(np.int32),
+            )
+        )
+        row += len(part.ids)
+    columns = concatenate(renumbered, list(names))
+    columns = take(columns, np.argsort(columns.ids, kind="stable"))
+    return Joined(ids.take(order), _subscribers(parts, place_of_row, len(ids)), columns)
+
+
+def _subscribers(parts: Sequence[Piece], place_of_row: Any, count: int) -> "pa.Array | None":
+    """The subscriber of each id; or an error where an id has two."""
+    import pyarrow as pa
+
+    if not parts or parts[0].subscribers is None:
+        return None
+    found: list[str | None] = [None] * count
+    rows = (pair for part in parts for pair in zip(part.ids, part.subscribers or (), strict=True))
+    for place, (key, subscriber) in zip(place_of_row.tolist(), rows, strict=True):
+        if found[place] is not None and subscriber is not None and found[place] != subscriber:
+            raise InputError(
+                f"the id {key!r:.80} has two subscribers, {found[place]!r:.80} and {subscriber!r:.80}: "
+                "give each its own id"
+            )
+        if subscriber is not None:
+            found[place] = subscriber
+    return pa.array(found, pa.string())
+
+
+def write_block(given: Joined, folder: Path, sample: "pa.Table | None" = None) -> BlockFacts:
+    """Compile subscriptions and write them into a folder; `sample`: events to learn from."""
+    from penstock.matching.matcher import Matcher
+
+    matcher = Matcher()
+    matcher.add_columns(given.columns, given.ids)
+    if sample is not None and sample.num_rows:
+        matcher.learn(sample, unsupported="skip")
+    matcher.save(folder)
+    if given.subscribers is not None:
+        write_subscribers(folder, given.subscribers)
+    return facts_of(matcher, folder, folder.name)
+
+
+def cut(given: Joined, blocks: int) -> list[Joined]:
+    """Subscriptions in so many parts of about as many filters, each with later ids than the one before."""
+    ends = [round(len(given.columns.ids) * at / blocks) for at in range(1, blocks)]
+    # All filters of an id are in one part.
+    of_filter = np.append(given.columns.ids, len(given.ids))
+    bounds = [0, *of_filter[ends].tolist(), len(given.ids)]
+    made = []
+    for first, last in pairwise(bounds):
+        begin, end = np.searchsorted(given.columns.ids, [first, last]).tolist()
+        columns = take(given.columns, np.arange(begin, end))
+        subscribers = None if given.subscribers is None else given.subscribers[first:last]
+        columns = columns._replace(ids=(columns.ids - first).astype(np.int32))
+        made.append(Joined(given.ids[first:last], subscribers, columns))
+    return made
+
+
+def refusal(rejected: Sequence[Rejected], of: int) -> FilterError:
+    """The error that says that some rows are no subscriptions."""
+    first = rejected[0]
+    named = "a row without an id" if first.id is None else f"subscription {first.id!r:.80}"
+    others = f" (and {len(rejected) - 1:,} more of {of:,})" if len(rejected) > 1 else ""
+    return FilterError(
+        f"{named}: {first.error}{others}; check_subscriptions lists all that are wrong, and "
+        "invalid='quarantine' goes on without them"
+    )

@@ -1,0 +1,105 @@
+"""Events as rows of a DataFrame: which columns are attributes, and which rows are events.
+
+Structs are flattened with dots, nulls are absent attributes, timestamps and dates are times. A row without
+any attribute is no event: it matches nothing. What a type has no family for (decimals, binary, arrays, maps)
+is refused when a job is built, or left out when the caller says so.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import EventError, LimitError, UnsupportedValueError
+from penstock.model.arrow import SKIP_HINT
+from penstock.model.events import Unsupported, is_skip
+from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
+from penstock.model.names import check_name
+from penstock.model.values import Family
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import DataType, StructType
+
+_FAMILIES: Final = {
+    "BooleanType": Family.BOOL,
+    "ByteType": Family.NUMBER,
+    "ShortType": Family.NUMBER,
+    "IntegerType": Family.NUMBER,
+    "LongType": Family.NUMBER,
+    "FloatType": Family.NUMBER,
+    "DoubleType": Family.NUMBER,
+    "StringType": Family.STRING,
+    "CharType": Family.STRING,
+    "VarcharType": Family.STRING,
+    "TimestampType": Family.TIME,
+    "TimestampNTZType": Family.TIME,
+    "DateType": Family.TIME,
+}
+"""By name, so that Spark need not be there to be thought about."""
+
+
+class Attribute(NamedTuple):
+    """A column, or a field of one, as an attribute of events."""
+
+    name: str
+    path: tuple[str, ...]
+    """The names of the column and of the fields down to it."""
+    family: Family
+    type: "DataType"
+
+
+def attributes_of(schema: "StructType", unsupported: Unsupported = "refuse") -> list[Attribute]:
+    """The attributes that rows of a schema may have; or an error that names the column that cannot be one."""
+    skip = is_skip(unsupported)
+    found = list(_attributes(schema, (), skip))
+    names = [attribute.name for attribute in found]
+    if len(names) > ATTRIBUTES_MAX:
+        raise LimitError(f"there are {len(names):,} columns", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise EventError(f"the column {twice!r:.80} is there twice: rename one of them")
+    return found
+
+
+def _attributes(schema: "StructType", above: tuple[str, ...], skip: bool) -> Iterator[Attribute]:
+    if len(above) > NESTING_MAX:
+        raise LimitError(f"structs nest too deep at {'.'.join(above)[:60]!r}", "NESTING_MAX", NESTING_MAX)
+    for field in schema.fields:
+        path = (*above, field.name)
+        name = check_name(".".join(path))
+        kind = type(field.dataType).__name__
+        if kind == "StructType":
+            yield from _attributes(field.dataType, path, skip)  # type: ignore[arg-type]
+        elif kind in _FAMILIES:
+            yield Attribute(name, path, _FAMILIES[kind], field.dataType)
+        elif not skip and kind != "NullType":
+            raise UnsupportedValueError(
+                f"the column {name!r:.80} of type {field.dataType.simpleString()} has no family "
+                f"(bool, number, string or time): cast it or drop it; {SKIP_HINT}"
+            )
+
+
+def has_attribute(rows: "pa.RecordBatch") -> NDArray[np.bool_] | None:
+    """Which rows have a value in any column; None where all have."""
+    import pyarrow as pa
+
+    if any(array.null_count == 0 and not _is_nested(array.type) for array in rows.columns):
+        return None
+    found = np.zeros(rows.num_rows, np.bool_)
+    pending = list(rows.columns)
+    while pending:
+        array = pending.pop()
+        if pa.types.is_struct(array.type):
+            # flatten() hands a struct's nulls down to its fields.
+            pending += array.flatten()
+        elif not pa.types.is_null(array.type):
+            found |= array.is_valid().to_numpy(zero_copy_only=False)
+    return None if found.all() else found
+
+
+def _is_nested(kind: "pa.DataType") -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_struct(kind) or pa.types.is_null(kind))

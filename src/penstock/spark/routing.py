@@ -1,0 +1,255 @@
+"""Routing a DataFrame: each event with the ids of the subscriptions that match it.
+
+    routed = route(events, subscriptions)          # the events' columns, and ids: array<string>
+
+Events stay where they are: each task maps the table and matches its own rows, batch by batch. Only where a
+table does not fit, or events are too few to keep all cores busy, both are laid out on a grid: see `grid`.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Final, Literal
+
+from penstock.errors import InputError
+from penstock.filters.parsing import Language
+from penstock.model.events import Unsupported
+from penstock.spark import layout as layouts
+from penstock.spark.choices import check_choice
+from penstock.spark.events import attributes_of
+from penstock.spark.layout import Choice, Facts, Layout
+from penstock.spark.placing import Share, cores_of, is_local, memory_of, place, scratch_folder
+from penstock.spark.subscriptions import Invalid, save_table
+from penstock.spark.tables import Table
+from penstock.spark.workers import Output, Task, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+Unmatched = Literal["drop", "keep"]
+
+COLUMN: Final = {"ids": "ids", "rows": "id"}
+"""What the column of ids is called in each output."""
+
+SUBSCRIBER: Final = "subscriber"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """How a DataFrame is to be routed; see `route`."""
+
+    output: Output = "ids"
+    unmatched: Unmatched = "drop"
+    column: str | None = None
+    unsupported: Unsupported = "refuse"
+    invalid: Invalid = "refuse"
+    language: Language = "sql"
+    layout: Layout | str | None = None
+    folder: str | PathLike[str] | None = None
+    share: Share = "auto"
+    rows: int | None = None
+    memory: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("output", self.output, ("ids", "rows"))
+        check_choice("unmatched", self.unmatched, ("drop", "keep"))
+        check_choice("unsupported", self.unsupported, ("refuse", "skip"))
+        check_choice("share", self.share, ("auto", "folder", "broadcast"))
+
+    @property
+    def ids_column(self) -> str:
+        """What the column of ids is called."""
+        return self.column or COLUMN[self.output]
+
+    @property
+    def fixed_layout(self) -> Layout | None:
+        """The layout that was asked for, if any was."""
+        if self.layout is None or self.layout == "auto":
+            return None
+        return Layout.parse(self.layout) if isinstance(self.layout, str) else self.layout
+
+
+def route(
+    events: "DataFrame",
+    subscriptions: "DataFrame | Table | str | PathLike[str]",
+    *,
+    output: Output = "ids",
+    unmatched: Unmatched = "drop",
+    column: str | None = None,
+    unsupported: Unsupported = "refuse",
+    invalid: Invalid = "refuse",
+    language: Language = "sql",
+    layout: Layout | str | None = None,
+    folder: str | PathLike[str] | None = None,
+    share: Share = "auto",
+    rows: int | None = None,
+    memory: int | None = None,
+) -> "DataFrame":
+    """Each event with the ids of the subscriptions that match it.
+
+    events          any DataFrame, batch or streaming: structs are flattened with dots, nulls are absent
+                    attributes, timestamps and dates are times.
+    subscriptions   a DataFrame with id, filter and, if you like, subscriber; several rows with one id are
+                    alternatives. It is compiled now. Or a saved table: what `save_table` gave, its folder
+                    (the latest version as of now), or a folder of `penstock compile`.
+    output          "ids": the events' columns and `ids`, a sorted array of text; "rows": a row for each event
+                    and id, with the column `id`, and `subscriber` where subscriptions have it.
+    unmatched       "keep": events that match nothing are there too, with no ids (in rows: null).
+    column          another name for the column of ids.
+    unsupported     "skip": columns and values that have no family are left out of events, not refused.
+    invalid         "quarantine": rows that are no subscriptions are left out (see `check_subscriptions`).
+    language        that of the filters: "sql", "padres" or "json".
+    layout          "3x2": a grid of 3 parts of the table and 2 parts of the events; by default the cheapest,
+                    as `explain` tells, and events stay where they are if they can.
+    folder          compile into a new version of the table in this folder, which workers see.
+    share           "folder": workers map the table's folder; "broadcast": it is sent to them. By default the
+                    latter only on clusters, for tables compiled here without `folder`.
+    rows, memory    how many events there are, if you know; bytes that a worker can hold of the table.
+    """
+    wish = Wish(
+        output=output,
+        unmatched=unmatched,
+        column=column,
+        unsupported=unsupported,
+        invalid=invalid,
+        language=language,
+        layout=layout,
+        folder=folder,
+        share=share,
+        rows=rows,
+        memory=memory,
+    )
+    columns = _event_columns(events.schema, wish)
+    table, own = _table(events, subscriptions, wish)
+    given = _given_schema(events.schema, wish, table)
+    choice = chosen_layout(events, table, wish, own=own)
+    where = place(events.sparkSession, table, wish.share, own=own)
+    task = Task(where, 0, len(table.blocks), columns, wish.output, wish.unmatched == "keep", wish.unsupported)
+    if choice.layout.is_replicating or choice.layout.event_parts != choice.facts.partitions:
+        from penstock.spark.grid import on_grid
+
+        return on_grid(events, task, choice.layout, given)
+    return events.mapInArrow(partial(run, task), given)
+
+
+def explain(
+    events: "DataFrame", subscriptions: "DataFrame | Table | str | PathLike[str]", **options: object
+) -> str:
+    """How `route`, given the same, would run: the table, the attributes, the layout and why this one."""
+    wish = Wish(**options)  # type: ignore[arg-type]
+    attributes = attributes_of(events.schema, wish.unsupported)
+    _event_columns(events.schema, wish)
+    table, own = _table(events, subscriptions, wish)
+    _given_schema(events.schema, wish, table)
+    choice = chosen_layout(events, table, wish, own=own)
+    named = [attribute for attribute in attributes if attribute.name in set(table.names)]
+    never = sorted(set(table.names) - {attribute.name for attribute in attributes})
+    version = "compiled, no versions" if table.version is None else f"version {table.version}"
+    lines = [
+        f"table {table.path} ({version}): {table.ids:,} ids, {table.filters:,} filters, "
+        f"{len(table.blocks):,} block{'s' if len(table.blocks) != 1 else ''}, {table.nbytes:,} bytes",
+        "attributes that filters name: "
+        + (", ".join(f"{attribute.name} ({attribute.family.name.lower()})" for attribute in named) or "none"),
+    ]
+    if table.rejected:
+        lines.append(f"left out because they are no subscriptions: {table.rejected:,}")
+    if never:
+        lines.append("named by filters, and no column of the events: " + ", ".join(never))
+    return "\n".join([*lines, layouts.explain(choice)])
+
+
+def _event_columns(schema: "StructType", wish: Wish) -> tuple[str, ...]:
+    """The columns that events are made of."""
+    attributes = attributes_of(schema, wish.unsupported)
+    if not attributes:
+        raise InputError("the events have no column that could be an attribute")
+    return tuple(dict.fromkeys(attribute.path[0] for attribute in attributes))
+
+
+def _given_schema(schema: "StructType", wish: Wish, table: Table) -> "StructType":
+    """What comes out."""
+    from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+    more: list[StructField]
+    if wish.output == "ids":
+        more = [StructField(wish.ids_column, ArrayType(StringType(), False), False)]
+    else:
+        more = [StructField(wish.ids_column, StringType(), True)]
+        if table.subscribers:
+            more.append(StructField(SUBSCRIBER, StringType(), True))
+    # Spark does not tell names apart by case.
+    taken = {field.name.lower() for field in schema.fields}
+    for field in more:
+        if field.name.lower() in taken:
+            hint = "rename it" if field.name == SUBSCRIBER else "give column= another name"
+            raise InputError(f"the events have a column {field.name!r} already: {hint}")
+    return StructType([*schema.fields, *more])
+
+
+def _table(
+    events: "DataFrame", subscriptions: "DataFrame | Table | str | PathLike[str]", wish: Wish
+) -> tuple[Table, bool]:
+    """The table, and whether it was compiled here, into a folder of this machine."""
+    if isinstance(subscriptions, Table):
+        return subscriptions, False
+    if isinstance(subscriptions, str | PathLike):
+        return Table.open(subscriptions), False
+    if not hasattr(subscriptions, "mapInArrow"):
+        raise InputError(
+            "subscriptions are a DataFrame (id, filter), a saved table or its folder, not "
+            f"{type(subscriptions).__name__}"
+        )
+    if subscriptions.isStreaming:
+        raise InputError(
+            "subscriptions come as a static DataFrame or a saved table; for those that change while a query "
+            "runs, save versions of a table and use route_stream"
+        )
+    fixed = wish.fixed_layout
+    folder = scratch_folder() if wish.folder is None else wish.folder
+    made = save_table(
+        subscriptions,
+        folder,
+        language=wish.language,
+        blocks=fixed.subscription_parts if fixed else None,
+        compile_on="driver" if wish.folder is None and not is_local(events.sparkSession) else "auto",
+        invalid=wish.invalid,
+    )
+    return made, wish.folder is None
+
+
+def chosen_layout(events: "DataFrame", table: Table, wish: Wish, *, own: bool = False) -> Choice:
+    """The layout that was asked for, or the best."""
+    session = events.sparkSession
+    fixed = wish.fixed_layout
+    # Asking for the partitions plans the query; a stream has none before it runs.
+    partitions = cores_of(session) if events.isStreaming else _partitions(events)
+    facts = Facts(
+        filters=table.filters,
+        table_bytes=table.nbytes,
+        rows=None if events.isStreaming else wish.rows,
+        partitions=partitions,
+        cores=cores_of(session),
+        memory=memory_of(session) if wish.memory is None else wish.memory,
+        mapped=wish.share == "folder" or (wish.share == "auto" and (not own or is_local(session))),
+        blocks=len(table.blocks),
+        is_grouped=wish.output == "ids" or wish.unmatched == "keep",
+    )
+    if fixed is None:
+        choice = layouts.choose(facts)
+    else:
+        cost = layouts.costs(fixed, facts)
+        choice = Choice(fixed, cost, [(fixed, cost)], "it was asked for", facts)
+    if events.isStreaming and choice.layout.is_replicating and facts.is_grouped:
+        raise InputError(
+            f"layout {choice.layout}: in a stream, the ids of an event cannot be brought together from "
+            "several parts of the table; use output='rows', or route_stream"
+        )
+    return choice
+
+
+def _partitions(events: "DataFrame") -> int:
+    try:
+        return max(1, events.rdd.getNumPartitions())
+    except Exception:
+        return 1

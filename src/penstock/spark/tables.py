@@ -1,0 +1,284 @@
+"""Tables of subscriptions on disk: a folder of versions, each a folder of blocks that workers map.
+
+    rules/
+      v000001/ …
+      v000002/
+        table.json            what is in it; written last
+        block-00000/          a saved matcher (`Matcher.save`), and `subscribers.arrow` where there are any
+        block-00001/ …        later blocks have later ids
+        rejected.jsonl        what was left out, where that was asked for
+
+A version is complete or not there: it is written beside its place, and takes it at once. It never changes, so
+that tasks which are given its path agree on what they match with. A folder of `penstock compile` is a table
+of one block without versions.
+"""
+
+import re
+import shutil
+import zlib
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock.errors import InputError
+from penstock.matching.folders import new_folder, sync
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.matching.matcher import Matcher
+
+FORMAT: Final = "penstock-table"
+FORMAT_VERSION: Final = 1
+MANIFEST: Final = "table.json"
+MATCHER: Final = "manifest.json"
+"""What a folder has that `Matcher.save` wrote."""
+SUBSCRIBERS: Final = "subscribers.arrow"
+REJECTED: Final = "rejected.jsonl"
+
+_VERSION: Final = re.compile(r"v(\d{6,})")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_ATTEMPTS: Final = 100
+
+
+class BlockFacts(msgspec.Struct, frozen=True):
+    """What is in a block."""
+
+    folder: str
+    ids: int
+    filters: int
+    nbytes: int
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    format: str
+    format_version: int
+    version: int
+    names: list[str]
+    subscribers: bool
+    rejected: int
+    blocks: list[BlockFacts]
+    crc32: int = 0
+    """Of the manifest itself, with this as 0."""
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A version of a table: what it holds, and where. See the module."""
+
+    path: str
+    """The folder of the version."""
+    version: int | None
+    """None for a folder of `penstock compile`."""
+    names: tuple[str, ...]
+    """The attributes that filters name."""
+    subscribers: bool
+    """Whether ids have subscribers."""
+    blocks: tuple[BlockFacts, ...]
+    rejected: int = 0
+    """How many rows were left out because they are no subscriptions; they are in `rejected.jsonl`."""
+
+    @property
+    def ids(self) -> int:
+        """How many ids there are."""
+        return sum(block.ids for block in self.blocks)
+
+    @property
+    def filters(self) -> int:
+        """How many filters there are: an id may have several."""
+        return sum(block.filters for block in self.blocks)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on disk, and in memory once all of it has been read."""
+        return sum(block.nbytes for block in self.blocks)
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of the blocks."""
+        return [Path(self.path) / block.folder for block in self.blocks]
+
+    @classmethod
+    def open(cls, folder: str | PathLike[str], version: int | None = None) -> "Table":
+        """A version of a table, the latest unless one is named; or InputError that says why not."""
+        given = checked_folder(folder)
+        if (given / MANIFEST).exists():
+            found = _read(given)
+            if version not in (None, found.version):
+                raise InputError(f"{folder}: this is version {found.version}, not {version}")
+            return found
+        if (given / MATCHER).exists():
+            if version is not None:
+                raise InputError(f"{folder}: compiled subscriptions have no versions; there is no {version}")
+            return _of_matcher(given)
+        known = cls.versions(given)
+        if version is None and known:
+            version = known[-1]
+        if version is None or version not in known:
+            raise InputError(_why_not(folder, given, version, known))
+        return _read(given / version_name(version))
+
+    @staticmethod
+    def versions(folder: str | PathLike[str]) -> list[int]:
+        """The versions that are complete, in order."""
+        given = checked_folder(folder)
+        if not given.is_dir():
+            return []
+        named = (_VERSION.fullmatch(entry.name) for entry in given.iterdir())
+        return sorted(int(found[1]) for found in named if found and (given / found[0] / MANIFEST).exists())
+
+    @classmethod
+    def prune(cls, folder: str | PathLike[str], keep: int = 2) -> list[int]:
+        """Remove all but the latest versions; say which.
+
+        Who has mapped one goes on with it. A stream that is to be replayed needs the versions of its batches.
+        """
+        if keep < 1:
+            raise InputError(f"at least one version is kept, not {keep}")
+        gone = cls.versions(folder)[:-keep]
+        for version in gone:
+            place = Path(folder) / version_name(version)
+            # No version without its manifest: whoever looks while files go sees none.
+            (place / MANIFEST).unlink(missing_ok=True)
+            shutil.rmtree(place, ignore_errors=True)
+        return gone
+
+
+def version_name(version: int) -> str:
+    """The name of a version's folder."""
+    return f"v{version:06}"
+
+
+def checked_folder(folder: str | PathLike[str]) -> Path:
+    """The folder; or an error if it is none that can be mapped."""
+    text = str(folder)
+    if text.startswith("file://"):
+        text = re.sub("^file:/+", "/", text)
+    if _SCHEME.match(text):
+        raise InputError(
+            f"{text}: a table is mapped into memory, so it lies in a folder that all workers have mounted "
+            "(NFS, /dbfs, /Volumes …), not in an object store; or give share='broadcast'"
+        )
+    return Path(text).absolute()
+
+
+def _why_not(shown: object, folder: Path, version: int | None, known: list[int]) -> str:
+    if not folder.exists():
+        return f"{shown}: there is no table: the folder does not exist"
+    if not folder.is_dir():
+        return f"{shown}: a table is a folder, and this is a file"
+    if version is not None:
+        if (folder / version_name(version)).exists():
+            return f"{shown}: version {version} is half-written: it has no {MANIFEST}"
+        have = ", ".join(map(str, known[-10:])) or "none"
+        return f"{shown}: there is no version {version} (there are: {have})"
+    half = [entry.name for entry in folder.iterdir() if entry.name.startswith(("v0", ".v0", "block-"))]
+    if half:
+        return f"{shown}: half-written: {min(half)!r} has no {MANIFEST}; save the table again"
+    return f"{shown}: no table is saved here (no versions, no {MANIFEST}, no {MATCHER})"
+
+
+def _read(folder: Path) -> Table:
+    try:
+        plain = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=dict)
+        if plain.get("format") != FORMAT:
+            raise InputError(f"{folder}: this is no saved table")
+        if plain.get("format_version") != FORMAT_VERSION:
+            raise InputError(
+                f"{folder}: saved in version {plain.get('format_version')!r:.20} of the format; this program "
+                f"reads version {FORMAT_VERSION}. Save it again from its subscriptions."
+            )
+        found = msgspec.convert(plain, _Manifest)
+    except OSError as error:
+        raise InputError(f"{folder}: {(error.strerror or str(error)).lower()}") from None
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise InputError(f"{folder}: damaged: {MANIFEST}: {error}") from None
+    if _checksum(found) != found.crc32:
+        raise InputError(f"{folder}: damaged: {MANIFEST} does not have its checksum")
+    missing = [block.folder for block in found.blocks if not (folder / block.folder / MATCHER).exists()]
+    if missing:
+        raise InputError(f"{folder}: damaged: the block {missing[0]!r:.80} is not there")
+    return Table(
+        str(folder), found.version, tuple(found.names), found.subscribers, tuple(found.blocks), found.rejected
+    )
+
+
+def _of_matcher(folder: Path) -> Table:
+    from penstock.matching.matcher import Matcher
+
+    matcher = Matcher.load(folder)
+    return Table(str(folder), None, tuple(sorted(matcher.names)), False, (facts_of(matcher, folder, "."),))
+
+
+def facts_of(matcher: "Matcher", folder: Path, name: str) -> BlockFacts:
+    """What a block's folder has."""
+    filters = sum(table.size for table in matcher.tables())
+    nbytes = sum(entry.stat().st_size for entry in folder.iterdir() if entry.is_file())
+    return BlockFacts(name, len(matcher), filters, nbytes)
+
+
+def _checksum(manifest: _Manifest) -> int:
+    return zlib.crc32(msgspec.json.encode(msgspec.structs.replace(manifest, crc32=0)))
+
+
+def new_version(folder: Path) -> Path:
+    """A new folder, in that of a table, in which a version can be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / MATCHER).exists() or (folder / MANIFEST).exists():
+            raise InputError(f"{folder}: compiled subscriptions are here already; a table has its own folder")
+        return new_folder(folder / "v0")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be saved: {(error.strerror or str(error)).lower()}") from None
+
+
+def publish(
+    written: Path,
+    folder: Path,
+    names: list[str],
+    blocks: list[BlockFacts],
+    *,
+    subscribers: bool,
+    rejected: int,
+) -> Table:
+    """Make what was written the next version of a table."""
+    for _ in range(_ATTEMPTS):
+        version = (Table.versions(folder) or [0])[-1] + 1
+        made = _Manifest(FORMAT, FORMAT_VERSION, version, sorted(names), subscribers, rejected, blocks)
+        made = msgspec.structs.replace(made, crc32=_checksum(made))
+        (written / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1))
+        sync(written)
+        try:
+            # Where somebody else has just written this version, the folder is there, and not empty.
+            written.rename(folder / version_name(version))
+        except OSError:
+            if not (folder / version_name(version)).exists():
+                raise
+            continue
+        sync(folder)
+        return _read(folder / version_name(version))
+    raise InputError(f"{folder}: others keep writing versions; this one found no place")
+
+
+def write_subscribers(folder: Path, subscribers: "pa.Array") -> None:
+    """Write the subscribers of a block's ids, in the order of the ids' text."""
+    import pyarrow as pa
+
+    table = pa.table({"subscriber": subscribers})
+    with pa.OSFile(str(folder / SUBSCRIBERS), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+
+
+def read_subscribers(folder: Path) -> "pa.Array | None":
+    """The subscribers of a block's ids, if it has any."""
+    import pyarrow as pa
+
+    file = folder / SUBSCRIBERS
+    if not file.exists():
+        return None
+    try:
+        column = pa.ipc.open_file(pa.memory_map(str(file))).read_all().column("subscriber")
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise InputError(f"{folder}: damaged: {SUBSCRIBERS}: {error}") from None
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

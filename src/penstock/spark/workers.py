@@ -1,0 +1,245 @@
+"""What runs in Spark's Python workers: batches of events in, batches with what they matched out.
+
+Everything here is importable and takes plain data, so that tasks stay small and kernels are found compiled.
+A worker process serves many tasks: the tables that it mapped last are kept.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.model.events import Unsupported
+from penstock.spark.caches import have_kernel_cache
+from penstock.spark.events import has_attribute
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.matching.matcher import Matcher
+    from penstock.spark.shipping import Where
+
+Output = Literal["ids", "rows"]
+
+_KEPT: Final = 4
+"""Tables that a process keeps mapped: a stream that goes over to a new version needs two for a moment."""
+
+_ROWS: Final = 65_536
+"""Rows are matched so many at a time, if need be several of Spark's batches at once: a call has its price."""
+
+_loaded: "OrderedDict[tuple[str, int, int], list[Block]]" = OrderedDict()
+
+
+class Found(NamedTuple):
+    """What events matched: those of event i are `ids[offsets[i]:offsets[i + 1]]`, sorted as text."""
+
+    offsets: NDArray[np.int64]
+    ids: "pa.Array"
+    subscribers: "pa.Array | None"
+
+
+class Block:
+    """A part of a table: a matcher, and its ids as text in the order of text."""
+
+    def __init__(self, matcher: "Matcher", subscribers: "pa.Array | None" = None) -> None:
+        """`subscribers` are those of the ids, in the order of their text."""
+        self.matcher = matcher
+        self._subscribers = subscribers
+
+    @classmethod
+    def load(cls, folder: Path) -> "Block":
+        """The block that was written into a folder."""
+        from penstock.matching.matcher import Matcher
+        from penstock.spark.tables import read_subscribers
+
+        return cls(Matcher.load(folder, learn=False), read_subscribers(folder))
+
+    @cached_property
+    def _order(self) -> "tuple[pa.Array, NDArray[np.int64]]":
+        """All ids in the order of text, and for each number of an id its place among them."""
+        import pyarrow.compute as pc
+
+        matches = self.matcher.match_batch([])
+        ids = matches.table.texts_of(np.arange(matches.table.count, dtype=np.int32))
+        if len(ids) < 2 or pc.all(pc.less(ids[:-1], ids[1:])).as_py():
+            return ids, np.arange(len(ids) + 1, dtype=np.int64)
+        order = pc.sort_indices(ids).to_numpy()
+        place = np.zeros(len(ids) + 1, np.int64)
+        place[order] = np.arange(len(ids))
+        return ids.take(order), place
+
+    def match(self, rows: "pa.RecordBatch", unsupported: Unsupported) -> Found:
+        """What each row matches."""
+        import pyarrow as pa
+
+        from penstock.matching.kernels.results import sort_places
+
+        ids, place = self._order
+        matches = self.matcher.match_batch(rows, unsupported=unsupported)
+        places = sort_places(matches.offsets, matches.numbers, place)
+        taken = pa.array(places)
+        subscribers = None if self._subscribers is None else self._subscribers.take(taken)
+        return Found(matches.offsets, ids.take(taken), subscribers)
+
+
+def blocks_of(where: "Where", first: int, last: int) -> list[Block]:
+    """The blocks `first` to `last - 1` of a table; mapped once by each process."""
+    have_kernel_cache()
+    key = (where.key, first, last)
+    if key not in _loaded:
+        folders = where.folders()[first:last]
+        _loaded[key] = [Block.load(folder) for folder in folders]
+        while len(_loaded) > _KEPT:
+            _loaded.popitem(last=False)
+    _loaded.move_to_end(key)
+    return _loaded[key]
+
+
+class Task(NamedTuple):
+    """What a task has to know: where the table is, which blocks of it, and what to give."""
+
+    where: "Where"
+    first: int
+    last: int
+    """The blocks to match with: `first` to `last - 1`."""
+    columns: tuple[str, ...]
+    """The columns that are events; the others are only passed on."""
+    output: Output = "ids"
+    keep: bool = False
+    """Whether rows that match nothing are passed on too."""
+    unsupported: Unsupported = "refuse"
+
+
+def run(task: Task, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """Match batches: what `mapInArrow` calls."""
+    blocks = blocks_of(task.where, task.first, task.last)
+    for rows in gathered(batches):
+        found = match(rows.select(list(task.columns)), blocks, task.unsupported)
+        yield from in_pieces(rows, found, GIVE[task.output], keep=task.keep)
+
+
+def gathered(batches: "Iterator[pa.RecordBatch]", rows: int = _ROWS) -> "Iterator[pa.RecordBatch]":
+    """The same rows in batches of about so many: small ones are put together, in order."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if waiting and count + batch.num_rows > rows:
+            yield pa.concat_batches(waiting)
+            waiting, count = [], 0
+        if batch.num_rows:
+            waiting.append(batch)
+            count += batch.num_rows
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def match(rows: "pa.RecordBatch", blocks: Sequence[Block], unsupported: Unsupported = "refuse") -> Found:
+    """What each row matches in all blocks: later blocks have later ids."""
+    import pyarrow as pa
+
+    some = has_attribute(rows)
+    if some is None:
+        return _joined([block.match(rows, unsupported) for block in blocks], rows.num_rows)
+    found = match(rows.filter(pa.array(some)), blocks, unsupported) if some.any() else _joined([], 0)
+    offsets = np.zeros(rows.num_rows + 1, np.int64)
+    offsets[1:][some] = np.diff(found.offsets)
+    return found._replace(offsets=np.cumsum(offsets))
+
+
+def _joined(found: list[Found], events: int) -> Found:
+    """What several blocks found, event by event."""
+    import pyarrow as pa
+
+    if not found:
+        return Found(np.zeros(events + 1, np.int64), pa.array([], pa.string()), None)
+    if len(found) == 1:
+        return found[0]
+    counts = np.stack([np.diff(one.offsets) for one in found])
+    # The ids lie block by block; they are wanted event by event.
+    event_of = np.concatenate([np.repeat(np.arange(events), row) for row in counts])
+    order = pa.array(np.argsort(event_of, kind="stable"))
+    offsets = np.zeros(events + 1, np.int64)
+    np.cumsum(counts.sum(axis=0), out=offsets[1:])
+    subscribers = None
+    if found[0].subscribers is not None:
+        subscribers = pa.concat_arrays([one.subscribers for one in found]).take(order)
+    return Found(offsets, pa.concat_arrays([one.ids for one in found]).take(order), subscribers)
+
+
+_PIECE: Final = 1 << 20
+"""Ids in one batch that is given to Spark: events that match thousands must not fill the memory."""
+
+
+def in_pieces(
+    rows: "pa.RecordBatch", found: Found, give: "Callable[..., pa.RecordBatch]", *, keep: bool
+) -> "Iterator[pa.RecordBatch]":
+    """Give what was found in batches that are not too large."""
+    begin = 0
+    while begin < rows.num_rows:
+        end = int(np.searchsorted(found.offsets, found.offsets[begin] + _PIECE, side="right")) - 1
+        end = min(max(end, begin + 1), rows.num_rows)
+        first, last = int(found.offsets[begin]), int(found.offsets[end])
+        subscribers = None if found.subscribers is None else found.subscribers[first:last]
+        part = Found(found.offsets[begin : end + 1] - first, found.ids[first:last], subscribers)
+        yield give(rows.slice(begin, end - begin), part, keep)
+        begin = end
+
+
+def give_ids(rows: "pa.RecordBatch", found: Found, keep: bool) -> "pa.RecordBatch":
+    """The rows, each with the list of the ids that it matched."""
+    return give_lists(rows, found._replace(subscribers=None), keep)
+
+
+def give_lists(rows: "pa.RecordBatch", found: Found, keep: bool) -> "pa.RecordBatch":
+    """The rows, each with the list of the ids that it matched, and one of their subscribers, if they have."""
+    import pyarrow as pa
+
+    offsets = found.offsets
+    if not keep:
+        some = np.diff(offsets) > 0
+        if not some.all():
+            rows = rows.filter(pa.array(some))
+            # Those that go have no ids: the others' ids stay where they are.
+            offsets = np.append(offsets[:-1][some], offsets[-1])
+    ends = pa.array(offsets.astype(np.int32))
+    more = [found.ids] if found.subscribers is None else [found.ids, found.subscribers]
+    return _with_columns(rows, [pa.ListArray.from_arrays(ends, array) for array in more])
+
+
+def give_rows(rows: "pa.RecordBatch", found: Found, keep: bool) -> "pa.RecordBatch":
+    """A row for each (row, id); where rows are kept that match nothing, their id is null."""
+    import pyarrow as pa
+
+    counts = np.diff(found.offsets)
+    more = [found.ids] if found.subscribers is None else [found.ids, found.subscribers]
+    if keep and not counts.all():
+        given = np.maximum(counts, 1)
+        is_id = np.repeat(counts > 0, given)
+        place = np.where(is_id, np.cumsum(is_id) - 1, 0)
+        which = pa.array(place, mask=~is_id)
+        more = [array.take(which) for array in more]
+        counts = given
+    if counts.size and (counts != 1).any():
+        rows = rows.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+    return _with_columns(rows, more)
+
+
+GIVE: Final[dict[str, "Callable[[pa.RecordBatch, Found, bool], pa.RecordBatch]"]] = {
+    "ids": give_ids,
+    "rows": give_rows,
+}
+"""How each output is made."""
+
+
+def _with_columns(rows: "pa.RecordBatch", more: "list[pa.Array]") -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    names = [f"\0{number}" for number in range(len(more))]
+    # Spark takes columns by their place; ours cannot have the name of one of the events'.
+    return pa.RecordBatch.from_arrays([*rows.columns, *more], [*rows.schema.names, *names])
