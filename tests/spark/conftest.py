@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.spark.session import builder
+from spark_cases import QUICK_START
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +20,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.local.dir": str(home / "local"),
         "spark.driver.memory": "1g",
         "spark.sql.streaming.stopTimeout": "30s",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
+        "spark.driver.extraJavaOptions": f"{QUICK_START} -Dderby.system.home={home}",
     }
     session = builder("penstock-tests", "local[2]", settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
