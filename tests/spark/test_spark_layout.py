@@ -50,6 +50,7 @@ def facts(draw: st.DrawFn) -> Facts:
 # The grid
 
 
+@pytest.mark.property
 @given(layouts)
 def test_a_layout_is_read_as_it_is_printed(layout: Layout) -> None:
     assert Layout.parse(str(layout)) == layout
@@ -74,6 +75,7 @@ def test_parts_are_at_least_one_and_cells_have_a_limit() -> None:
         Layout(CELLS_MAX, 2)
 
 
+@pytest.mark.property
 @given(layouts, st.integers(0, 200))
 def test_every_event_meets_every_filter_in_exactly_one_cell(layout: Layout, filters: int) -> None:
     parts = layout.parts(filters)
@@ -85,6 +87,7 @@ def test_every_event_meets_every_filter_in_exactly_one_cell(layout: Layout, filt
     assert cells == list(range(layout.tasks))
 
 
+@pytest.mark.property
 @given(layouts, st.integers(1, 200))
 def test_the_largest_part_is_what_the_model_takes_it_for(layout: Layout, blocks: int) -> None:
     told = Facts(filters=1000, table_bytes=1000, blocks=blocks).largest_part(layout.subscription_parts)
@@ -132,6 +135,7 @@ def test_facts_that_cannot_be_are_refused_by_name(wrong: dict[str, Any]) -> None
         replace(MANY, **wrong)
 
 
+@pytest.mark.property
 @given(layouts, facts(), st.integers(1, 10**6))
 def test_more_to_do_is_never_cheaper(layout: Layout, told: Facts, more: int) -> None:
     told = replace(told, blocks=50, rows=told.rows_assumed, row_bytes=told.row_bytes or 0)
@@ -143,6 +147,7 @@ def test_more_to_do_is_never_cheaper(layout: Layout, told: Facts, more: int) -> 
         assert after.bytes_held_per_worker >= before.bytes_held_per_worker
 
 
+@pytest.mark.property
 @given(layouts, facts(), st.integers(1, 100))
 def test_more_cores_are_never_slower(layout: Layout, told: Facts, more: int) -> None:
     told = replace(told, blocks=50)
@@ -150,6 +155,7 @@ def test_more_cores_are_never_slower(layout: Layout, told: Facts, more: int) -> 
     assert quicker.seconds <= costs(layout, told).seconds * 1.000001
 
 
+@pytest.mark.property
 @given(st.integers(1, 40), facts())
 def test_more_parts_of_the_table_hold_less_and_send_more_events(event_parts: int, told: Facts) -> None:
     told = replace(told, blocks=50)
@@ -160,6 +166,7 @@ def test_more_parts_of_the_table_hold_less_and_send_more_events(event_parts: int
             assert more.bytes_shipped >= fewer.bytes_shipped or fewer is found[0]
 
 
+@pytest.mark.property
 @given(st.floats(1, 1e9), st.floats(1, 1e9))
 def test_matching_costs_more_with_more_filters_but_less_than_in_proportion(few: float, many: float) -> None:
     few, many = sorted((few, many))
@@ -169,6 +176,7 @@ def test_matching_costs_more_with_more_filters_but_less_than_in_proportion(few: 
 # The choice
 
 
+@pytest.mark.property
 @given(facts())
 def test_the_choice_fits_wherever_any_layout_does(told: Facts) -> None:
     told = replace(told, filters=min(told.filters, 60))
@@ -187,6 +195,7 @@ def test_the_choice_fits_wherever_any_layout_does(told: Facts) -> None:
     assert ("no layout fits" in chosen.reason) == (not some_fits)
 
 
+@pytest.mark.property
 @given(facts())
 def test_the_choice_is_nearly_the_quickest_of_what_fits(told: Facts) -> None:
     chosen = choose(told)
@@ -199,6 +208,7 @@ def test_the_choice_is_nearly_the_quickest_of_what_fits(told: Facts) -> None:
         assert chosen.costs.seconds <= min(fitting) * 1.25
 
 
+@pytest.mark.property
 @given(facts())
 def test_a_table_that_fits_is_not_cut_where_there_are_enough_events(told: Facts) -> None:
     copies = 1 if told.mapped else told.tasks_per_worker
@@ -209,6 +219,7 @@ def test_a_table_that_fits_is_not_cut_where_there_are_enough_events(told: Facts)
     assert not choose(enough).layout.is_replicating
 
 
+@pytest.mark.property
 @given(facts())
 def test_events_of_unknown_number_stay_where_they_are_if_the_table_fits(told: Facts) -> None:
     stream = replace(told, rows=None, memory=None)
@@ -239,6 +250,7 @@ def test_constants_can_be_given() -> None:
 # What is said of it
 
 
+@pytest.mark.property
 @given(facts())
 def test_the_explanation_names_the_choice_the_plain_layout_and_why(told: Facts) -> None:
     chosen = choose(told)

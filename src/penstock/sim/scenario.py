@@ -212,6 +212,11 @@ def parse(text: str, source: str) -> Scenario:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{source}: not TOML: {error}") from None
+    return convert(given, source)
+
+
+def convert(given: dict[str, Any], source: str) -> Scenario:
+    """A scenario from what TOML says; `source` is the name of the file, for errors."""
     try:
         made = msgspec.convert(given, Scenario)
     except msgspec.ValidationError as error:

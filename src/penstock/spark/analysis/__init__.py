@@ -1,0 +1,1 @@
+"""Analysis jobs: a DataFrame in, a DataFrame out."""
