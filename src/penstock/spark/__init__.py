@@ -11,13 +11,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.spark.analysis.profile import profile
+    from penstock.spark.analysis.similarity import history_from_trace, similarity
+    from penstock.spark.analysis.sweep import sweep
     from penstock.spark.layout import Layout
     from penstock.spark.routing import explain, route
     from penstock.spark.session import builder
     from penstock.spark.subscriptions import check_subscriptions, save_table
     from penstock.spark.tables import Table
 
-__all__ = ["Layout", "Table", "builder", "check_subscriptions", "explain", "route", "save_table"]
+__all__ = [
+    "Layout",
+    "Table",
+    "builder",
+    "check_subscriptions",
+    "explain",
+    "history_from_trace",
+    "profile",
+    "route",
+    "save_table",
+    "similarity",
+    "sweep",
+]
 
 _HOMES = {
     "Layout": "layout",
@@ -25,8 +40,12 @@ _HOMES = {
     "builder": "session",
     "check_subscriptions": "subscriptions",
     "explain": "routing",
+    "history_from_trace": "analysis.similarity",
+    "profile": "analysis.profile",
     "route": "routing",
     "save_table": "subscriptions",
+    "similarity": "analysis.similarity",
+    "sweep": "analysis.sweep",
 }
 
 

@@ -17,6 +17,7 @@ from penstock.model.events import Unsupported
 from penstock.spark import layout as layouts
 from penstock.spark.choices import check_choice
 from penstock.spark.events import attributes_of
+from penstock.spark.expecting import expectations
 from penstock.spark.layout import Choice, Facts, Layout
 from penstock.spark.placing import Share, cores_of, is_local, memory_of, place, scratch_folder
 from penstock.spark.subscriptions import Invalid, save_table
@@ -50,6 +51,7 @@ class Wish:
     share: Share = "auto"
     rows: int | None = None
     memory: int | None = None
+    profile: "DataFrame | None" = None
 
     def __post_init__(self) -> None:
         check_choice("output", self.output, ("ids", "rows"))
@@ -85,6 +87,7 @@ def route(
     share: Share = "auto",
     rows: int | None = None,
     memory: int | None = None,
+    profile: "DataFrame | None" = None,
 ) -> "DataFrame":
     """Each event with the ids of the subscriptions that match it.
 
@@ -106,6 +109,8 @@ def route(
     share           "folder": workers map the table's folder; "broadcast": it is sent to them. By default the
                     latter only on clusters, for tables compiled here without `folder`.
     rows, memory    how many events there are, if you know; bytes that a worker can hold of the table.
+    profile         what events look like, as `profile` gives it: filters are indexed by what it says is rare,
+                    and the layout is chosen by how many events there are and how much they match.
     """
     wish = Wish(
         output=output,
@@ -119,6 +124,7 @@ def route(
         share=share,
         rows=rows,
         memory=memory,
+        profile=profile,
     )
     columns = _event_columns(events.schema, wish)
     table, own = _table(events, subscriptions, wish)
@@ -214,6 +220,7 @@ def _table(
         blocks=fixed.subscription_parts if fixed else None,
         compile_on="driver" if wish.folder is None and not is_local(events.sparkSession) else "auto",
         invalid=wish.invalid,
+        profile=wish.profile,
     )
     return made, wish.folder is None
 
@@ -224,10 +231,15 @@ def chosen_layout(events: "DataFrame", table: Table, wish: Wish, *, own: bool = 
     fixed = wish.fixed_layout
     # Asking for the partitions plans the query; a stream has none before it runs.
     partitions = cores_of(session) if events.isStreaming else _partitions(events)
+    rows, matches = wish.rows, 1.0
+    if wish.profile is not None:
+        counted, matches = expectations(wish.profile, table)
+        rows = counted if rows is None else rows
     facts = Facts(
         filters=table.filters,
         table_bytes=table.nbytes,
-        rows=None if events.isStreaming else wish.rows,
+        rows=None if events.isStreaming else rows,
+        matches=matches,
         partitions=partitions,
         cores=cores_of(session),
         memory=memory_of(session) if wish.memory is None else wish.memory,

@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Iterator
 from functools import partial
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -15,6 +14,7 @@ from penstock.filters.parsing import Language
 from penstock.spark.caches import have_kernel_cache
 from penstock.spark.choices import check_choice
 from penstock.spark.encoding import Joined, Rejected, cut, joined, pack, pieces, refusal, unpack, write_block
+from penstock.spark.expecting import SAMPLE
 from penstock.spark.shipping import block_name
 from penstock.spark.tables import REJECTED, BlockFacts, Table, checked_folder, new_version, publish
 
@@ -64,7 +64,9 @@ def save_table(
     home = checked_folder(folder)
     sample = None
     if profile is not None:
-        sample = import_module("penstock.spark.analysis.profile").sample_events(profile)
+        from penstock.spark.analysis.distributions import sample_events
+
+        sample = sample_events(profile, SAMPLE, 0)
     if compile_on == "auto":
         rows = subscriptions.count()
         compile_on = "driver" if rows <= DRIVER_MAX else "executors"
