@@ -1,0 +1,226 @@
+"""Cells: a block of filters looked at against a block that may cover some of it.
+
+A *column* is one block with all the blocks it is looked at against, one after the other. For each of its
+filters the nearest covers found so far are kept: those that cover none of the others. What covers one of the
+others in some block is no immediate predecessor among all filters either (Salo 2010, section 5.1), so that
+when all blocks have been seen, the immediate predecessors are left. The pairs of filters of which one covers
+the other, nearly as many as there are pairs in some tables, are never written down.
+
+Within a cell the machinery of room `routing` is at work: shapes, bags of them, the frontier.
+
+A *summary* of a block tells, for each set of attributes in it, between which bounds the ends of its shapes
+lie. Where no shape within the bounds of one block can cover one within those of the other, the cell is left
+out; no pair is lost.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from penstock.filters.predicate import Predicate
+from penstock.routing.bag import Bag, Group, Member
+from penstock.routing.frontier import innermost
+from penstock.routing.shape import NEVER, Key, Shape, alignment, shape_of
+from penstock.routing.table import CoveringRelation, Node
+from penstock.spark.analysis.predicates import decode
+
+_KEYS_MAX: Final = 16
+"""A block with more sets of attributes is summed up by attributes alone: the driver has many to compare."""
+
+
+class Held(Node[Predicate]):
+    """A filter of a block, with the ids that have it, the smallest first."""
+
+    __slots__ = ("ids",)
+
+    def __init__(self, ids: list[str], item: Predicate, number: int) -> None:
+        super().__init__(item, shape_of(item), number)
+        self.ids = ids
+
+
+class Bounds(NamedTuple):
+    """Of the shapes with one key: the least and the greatest of each end."""
+
+    key: Key
+    least: tuple[float, ...]
+    greatest: tuple[float, ...]
+
+
+class Summary(msgspec.Struct):
+    """What a block's filters have in common.
+
+    `bounds` is None where there are too many keys. `all_demand` are the attributes that each filter demands,
+    `some_demand` those that one does; `never`: one of them matches nothing, and so is covered by any.
+    """
+
+    bounds: list[Bounds] | None
+    all_demand: set[str]
+    some_demand: set[str]
+    never: bool
+
+    def may_cover(self, other: "Summary") -> bool:
+        """False only if no filter of this block covers one of the other."""
+        if other.never:
+            return True
+        if self.bounds is None or other.bounds is None:
+            return self.all_demand <= other.some_demand
+        return any(_may_cover(mine, theirs) for mine in self.bounds for theirs in other.bounds)
+
+
+class Links(NamedTuple):
+    """What is known of one filter: its ids, the nearest that cover it, and others that are identical."""
+
+    ids: list[str]
+    parents: list[str]
+    twins: list[str]
+
+
+def pack(rows: Iterable[tuple[str, bytes]]) -> tuple[bytes, bytes]:
+    """A block of rows (id, predicate's bytes), each predicate once, and its summary."""
+    ids: dict[bytes, list[str]] = {}
+    for name, data in rows:
+        ids.setdefault(data, []).append(name)
+    block = msgspec.msgpack.encode([(sorted(names), data) for data, names in ids.items()])
+    return block, msgspec.msgpack.encode(summarise(shape_of(decode(data)) for data in ids))
+
+
+def unpack(block: bytes) -> list[Held]:
+    """The filters of a block."""
+    rows = msgspec.msgpack.decode(block, type=list[tuple[list[str], bytes]])
+    return [Held(ids, decode(data), number) for number, (ids, data) in enumerate(rows)]
+
+
+def read_summary(data: bytes) -> Summary:
+    """The summary that `pack` wrote."""
+    return msgspec.msgpack.decode(data, type=Summary)
+
+
+def summarise(shapes: Iterable[Shape]) -> Summary:
+    """The summary of filters with these shapes, of which there is one at least."""
+    bounds: dict[Key, tuple[list[float], list[float]]] = {}
+    for shape in shapes:
+        known = bounds.get(shape.key)
+        if known is None:
+            bounds[shape.key] = list(shape.ends), list(shape.ends)
+        else:
+            least, greatest = known
+            least[:] = map(min, least, shape.ends)
+            greatest[:] = map(max, greatest, shape.ends)
+    demands = [{name for name, _family in key} for key in bounds if key != NEVER.key]
+    return Summary(
+        [Bounds(key, tuple(a), tuple(b)) for key, (a, b) in bounds.items()]
+        if len(bounds) <= _KEYS_MAX
+        else None,
+        set.intersection(*demands) if demands else set(),
+        set().union(*demands),
+        NEVER.key in bounds,
+    )
+
+
+def cells(summaries: Sequence[Summary]) -> list[tuple[int, int]]:
+    """Pairs of blocks (covered, covering) to look at, each block with itself among them."""
+    return [
+        (special, general)
+        for special, theirs in enumerate(summaries)
+        for general, mine in enumerate(summaries)
+        if special == general or mine.may_cover(theirs)
+    ]
+
+
+class Column:
+    """A block, and what covers its filters in the blocks seen so far, its own the first."""
+
+    def __init__(self, block: bytes) -> None:
+        self.relation: CoveringRelation[Predicate] = CoveringRelation(None, None)
+        self._filters = unpack(block)
+        self._parents: list[list[Held]] = [[] for _ in self._filters]
+        self._twins: list[list[Held]] = [[] for _ in self._filters]
+        self._look(self._filters)
+
+    def against(self, block: bytes) -> None:
+        """Look for covers in another block."""
+        self._look(unpack(block))
+
+    def links(self) -> list[Links]:
+        """What has been found of each filter."""
+        return [
+            Links(f.ids, sorted(p.ids[0] for p in parents), sorted(t.ids[0] for t in twins))
+            for f, parents, twins in zip(self._filters, self._parents, self._twins, strict=True)
+        ]
+
+    def _look(self, filters: list[Held]) -> None:
+        bag: Bag[Held] = Bag()
+        for f in filters:
+            bag.add(f)
+        for at, f in enumerate(self._filters):
+            found, same = self._covers_of(f, bag)
+            self._twins[at] += same
+            if found:
+                self._parents[at] = self._nearest(self._parents[at] + found)
+
+    def _covers_of(self, f: Held, bag: Bag[Held]) -> tuple[list[Held], list[Held]]:
+        """Those in the bag that cover a filter and are not identical, and those that are.
+
+        Of the former, some that cover others may be missing.
+        """
+        found: list[Held] = []
+        same: list[Held] = []
+        for group, hits in bag.covering(f.shape):
+            rows = np.asarray(hits)
+            if f.group is group:
+                rows = rows[rows != f.row]
+            if f.shape.exact and not group.loose:
+                found += _innermost(group, rows)
+                continue
+            for row in rows.tolist():
+                other = group.members[row]
+                if self.relation.confirms(other, f):
+                    (same if self.relation.holds(f, other) else found).append(other)
+        return found, same
+
+    def _nearest(self, found: list[Held]) -> list[Held]:
+        """Those that cover none of the others, but for identical ones."""
+        if len(found) < 2:
+            return found
+        key = found[0].shape.key
+        if all(f.shape.exact and f.shape.key == key for f in found):
+            return [found[at] for at in innermost(np.array([f.shape.ends for f in found]).T)]
+        bag: Bag[_Candidate] = Bag()
+        candidates = [_Candidate(f) for f in found]
+        for candidate in candidates:
+            bag.add(candidate)
+        for candidate in candidates:
+            # One at a time, so that where covering is only sound a circle leaves one of its members.
+            if any(self._is_above(candidate, other) for other in bag.may_be_covered(candidate.shape)):
+                bag.discard(candidate)
+        return [candidate.held for candidate in bag]
+
+    def _is_above(self, a: "_Candidate", b: "_Candidate") -> bool:
+        return (
+            a is not b and self.relation.confirms(a.held, b.held) and not self.relation.holds(b.held, a.held)
+        )
+
+
+class _Candidate(Member):
+    """A filter in a bag of its own; it is in its block's already."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: Held) -> None:
+        super().__init__(held.shape)
+        self.held = held
+
+
+def _innermost(group: Group[Held], rows: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> list[Held]:
+    """The members in these rows that cover none of the others, or all where they are few."""
+    if group.ends is not None and len(rows) > 1:
+        rows = rows[innermost(group.ends[:, rows])]
+    return [group.members[row] for row in rows.tolist()]
+
+
+def _may_cover(f: Bounds, g: Bounds) -> bool:
+    """False only if nothing within the bounds of `f` covers anything within those of `g`."""
+    pairs = alignment(f.key, g.key)
+    return pairs is not None and all(f.least[i] <= g.greatest[j] for i, j in pairs)
