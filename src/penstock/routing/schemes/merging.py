@@ -24,7 +24,7 @@ from penstock.routing.offers import Offer
 from penstock.routing.schemes.covering import Covering, MakeTable, forest
 from penstock.routing.schemes.scheme import Asked, Steps
 
-_CUTS_MAX: Final = 128
+CUTS_MAX: Final = 128
 """A merger's value sets have at most so many ends; larger ones would cost more than they spare."""
 
 _MEMBERS_MAX: Final = 64
@@ -126,7 +126,7 @@ class Merging(Covering):
             del group.members[member], self._home[member]
         if roots:
             rest = merge(group.members, budget=self._budget).predicate
-            if _is_fit(rest) or len(group.members) == 1:
+            if is_fit(rest) or len(group.members) == 1:
                 self._list(at, rest)
                 return
         del self._groups[at]
@@ -142,7 +142,7 @@ class Merging(Covering):
                 if len(self._groups[at].members) >= _MEMBERS_MAX:
                     continue
                 merger = merge([self._groups[at].merger, predicate]).predicate
-                if _is_fit(merger):
+                if is_fit(merger):
                     return at, merger
         return None
 
@@ -155,7 +155,7 @@ class Merging(Covering):
             if len(self._groups[at].members) >= _MEMBERS_MAX:
                 continue
             merged = merge([*self._groups[at].members, predicate], budget=self._budget)
-            if _is_fit(merged.predicate) and (found is None or merged.excess < found[0]):
+            if is_fit(merged.predicate) and (found is None or merged.excess < found[0]):
                 found = merged.excess, at, merged.predicate
         return None if found is None else found[1:]
 
@@ -194,7 +194,8 @@ def _likenesses(predicate: Predicate, trees: frozenset[str]) -> list[Likeness]:
     ]
 
 
-def _is_fit(merger: Predicate) -> bool:
+def is_fit(merger: Predicate) -> bool:
+    """Whether a merger is worth asking for: one filter, and not too large."""
     return len(merger.filters) == 1 and all(
-        len(states.cuts) <= _CUTS_MAX for states in merger.filters[0].conditions.values()
+        len(states.cuts) <= CUTS_MAX for states in merger.filters[0].conditions.values()
     )
