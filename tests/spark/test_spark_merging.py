@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -21,6 +21,9 @@ from penstock.spark.analysis.predicates import encode
 from strategies import all_constraints, conjunctions, plain_constraints
 
 Parts = dict[str, Expression]
+
+FEWER = settings(max_examples=max(50, settings().max_examples // 5))
+"""Brute force looks at some thousand events for each example."""
 
 
 @st.composite
@@ -47,6 +50,7 @@ def all_perfect(filters: dict[str, Predicate]) -> Iterator[Candidate]:
 
 
 @pytest.mark.property
+@FEWER
 @given(parts())
 def test_a_perfect_merger_matches_exactly_the_union(drawn: Parts) -> None:
     filters = {name: normalise(part) for name, part in drawn.items()}
@@ -60,6 +64,7 @@ def test_a_perfect_merger_matches_exactly_the_union(drawn: Parts) -> None:
 
 
 @pytest.mark.property
+@FEWER
 @given(parts())
 def test_any_two_filters_with_a_perfect_merger_meet(drawn: Parts) -> None:
     filters = {name: normalise(part) for name, part in drawn.items()}
@@ -75,6 +80,7 @@ def test_any_two_filters_with_a_perfect_merger_meet(drawn: Parts) -> None:
 
 
 @pytest.mark.property
+@FEWER
 @given(parts(), st.floats(0.01, 1))
 def test_an_imperfect_merger_covers_the_union_and_its_excess_is_what_merge_says(
     drawn: Parts, budget: float
