@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.spark.analysis.covering import covering
+    from penstock.spark.analysis.merging import merge_candidates
     from penstock.spark.analysis.profile import profile
     from penstock.spark.analysis.similarity import history_from_trace, similarity
     from penstock.spark.analysis.sweep import sweep
@@ -25,8 +27,10 @@ __all__ = [
     "Table",
     "builder",
     "check_subscriptions",
+    "covering",
     "explain",
     "history_from_trace",
+    "merge_candidates",
     "profile",
     "route",
     "save_table",
@@ -39,8 +43,10 @@ _HOMES = {
     "Table": "tables",
     "builder": "session",
     "check_subscriptions": "subscriptions",
+    "covering": "analysis.covering",
     "explain": "routing",
     "history_from_trace": "analysis.similarity",
+    "merge_candidates": "analysis.merging",
     "profile": "analysis.profile",
     "route": "routing",
     "save_table": "subscriptions",
