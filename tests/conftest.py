@@ -1,9 +1,16 @@
-"""Hypothesis profiles: quick and repeatable for `make test`, thorough for `make nightly`; warm kernels."""
+"""Hypothesis profiles: quick and repeatable for `make test`, thorough for `make nightly`; warm kernels; Spark."""
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from spark_cases import session_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
@@ -32,3 +39,15 @@ def warm_brokers() -> None:
     from penstock.net.matching import warm
 
     warm()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """One session for all tests of a process: a JVM takes seconds to start."""
+    from penstock.spark.session import builder
+
+    settings = session_settings(tmp_path_factory.mktemp("spark"))
+    session = builder("penstock-tests", "local[2]", settings).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
