@@ -1,4 +1,4 @@
-"""Hypothesis profiles: quick and repeatable for `make test`, thorough for `make nightly`; warm kernels; Spark."""
+"""Hypothesis profiles, quick for `make test`, thorough for `make nightly`; warm kernels; a Spark session."""
 
 import os
 from collections.abc import Iterator
