@@ -48,6 +48,11 @@ class Received(Mapping[str, Value]):
         return self._attributes
 
     @property
+    def data(self) -> bytes:
+        """Its bytes, as they came: what `penstock.wire.events` decodes."""
+        return self._data
+
+    @property
     def origin(self) -> str:
         """Who published it: the same for all events of one publisher's advertisement."""
         return self._header.origin
