@@ -1,0 +1,230 @@
+"""Events as rows of a schema, and what a schema must be like for that.
+
+A column takes the attribute of its name; the fields of a struct take those with its name and a dot before
+theirs, and the struct is null where all of them are. An absent attribute is null, and so, or an error, is a
+value that the column cannot hold:
+
+- text is for strings, bool for bools, and neither for anything else;
+- a column of integers takes numbers that are integers and fit, also when they came as doubles;
+- a column of doubles takes all numbers, integers rounded as Spark would, and NaN as null unless it is kept;
+- timestamps take times, in whole microseconds, and dates those that are midnight in UTC.
+
+`penstock.spark.source.pushdown` rests on exactly this.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock.errors import EventError, InputError, UnsupportedValueError
+from penstock.model.arrow import family_of_arrow
+from penstock.model.names import check_name
+from penstock.model.values import Time, Value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+Attributes = dict[str, Value]
+
+DAY: Final = 86_400 * 10**9
+"""Nanoseconds of a day."""
+
+MICROSECOND: Final = 1_000
+"""Nanoseconds of a microsecond, which is the finest that Spark has."""
+
+_HOLDS: Final = "bool, whole number, float, double, string, timestamp, date, or a struct of these"
+
+
+def arrow_schema(schema: "StructType") -> "pa.Schema":
+    """The schema that Spark expects of batches."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+# Reading
+
+
+def check_readable(schema: "pa.Schema") -> None:
+    """Raise InputError where events cannot be read into such columns."""
+    import pyarrow as pa
+
+    def check(prefix: str, field: "pa.Field") -> None:
+        name = f"{prefix}{field.name}"
+        if pa.types.is_struct(field.type):
+            for inner in field.type:
+                check(f"{name}.", inner)
+        elif _converter(field.type, False) is None:
+            raise InputError(
+                f"the column {name!r:.80} is of type {field.type}, and no event has such: {_HOLDS}"
+            )
+        else:
+            check_name(name)
+
+    if not len(schema):
+        raise InputError("a schema needs a column: name the attributes that are wanted, or give no schema")
+    for field in schema:
+        check("", field)
+
+
+def rows_of(
+    events: Sequence[Attributes], schema: "pa.Schema", *, strict: bool = False, keep_nan: bool = False
+) -> "pa.RecordBatch":
+    """Events as rows. With `strict` a value that a column cannot hold is an error, else null."""
+    import pyarrow as pa
+
+    columns = [_column(events, field, "", strict, keep_nan) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _column(
+    events: Sequence[Attributes], field: "pa.Field", prefix: str, strict: bool, keep_nan: bool
+) -> "pa.Array":
+    import pyarrow as pa
+
+    name = prefix + field.name
+    if pa.types.is_struct(field.type):
+        return _struct(events, field, name, strict, keep_nan)
+    convert = _converter(field.type, keep_nan)
+    assert convert is not None  # noqa: S101 - it was checked
+    given = [event.get(name) for event in events]
+    values = [None if value is None else convert(value) for value in given]
+    if strict:
+        for had, value in zip(given, values, strict=True):
+            if value is None and had is not None and had == had:
+                raise InputError(
+                    f"{name!r:.80} is {had!s:.60} ({type(had).__name__.lower()}) in an event, which a "
+                    f"column of type {field.type} cannot hold; option('mismatch', 'null') makes it null"
+                )
+    if not field.nullable and not prefix and None in values:
+        raise InputError(
+            f"an event has no {name!r:.80} that its column can hold, which the schema says is never null"
+        )
+    if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
+        ticks = pa.int32() if pa.types.is_date(field.type) else pa.int64()
+        return pa.array(values, ticks).cast(field.type)
+    return pa.array(values, field.type)
+
+
+def _struct(
+    events: Sequence[Attributes], field: "pa.Field", name: str, strict: bool, keep_nan: bool
+) -> "pa.Array":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts = [_column(events, inner, f"{name}.", strict, keep_nan) for inner in field.type]
+    empty = pa.array([True] * len(events), pa.bool_())
+    for part in parts:
+        empty = pc.and_(empty, part.is_null())
+    for inner, part in zip(field.type, parts, strict=True):
+        if not inner.nullable and pc.any(pc.and_not(part.is_null(), empty)).as_py():
+            raise InputError(
+                f"an event lacks {f'{name}.{inner.name}'!r:.80}, which the schema says is never null"
+            )
+    return pa.StructArray.from_arrays(parts, fields=list(field.type), mask=empty)
+
+
+def _converter(kind: "pa.DataType", keep_nan: bool) -> Callable[[Value], object] | None:
+    """How a value becomes one of a type: None where it cannot. None where no value ever can."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(kind):
+        return lambda value: value if type(value) is bool else None
+    if pa.types.is_string(kind):
+        return lambda value: value if type(value) is str else None
+    if pa.types.is_signed_integer(kind):
+        return _to_integer(2 ** (kind.bit_width - 1))
+    if pa.types.is_float32(kind) or pa.types.is_float64(kind):
+        return _to_double if keep_nan else lambda value: None if value != value else _to_double(value)
+    if pa.types.is_timestamp(kind) and kind.unit == "us":
+        return lambda value: value.nanoseconds // MICROSECOND if type(value) is Time else None
+    if pa.types.is_date32(kind):
+        return _to_day
+    return None
+
+
+def _to_integer(end: int) -> Callable[[Value], int | None]:
+    def convert(value: Value) -> int | None:
+        if type(value) is int:
+            return value if -end <= value < end else None
+        if type(value) is float and value.is_integer() and -end <= value < end:
+            return int(value)
+        return None
+
+    return convert
+
+
+def _to_double(value: Value) -> float | None:
+    return float(value) if type(value) is float or type(value) is int else None
+
+
+def _to_day(value: Value) -> int | None:
+    if type(value) is Time and value.nanoseconds % DAY == 0:
+        return value.nanoseconds // DAY
+    return None
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def json_of(event: Attributes) -> str:
+    """An event as JSON text, as `penstock sub` prints it: names with dots, times as text, NaN as null."""
+    # Times are the only values that JSON does not have.
+    return _encode({n: str(v) if isinstance(v, Time) else v for n, v in event.items()}).decode()
+
+
+# Writing
+
+
+def check_columns(schema: "pa.Schema", unsupported: str) -> None:
+    """Raise where rows of such columns cannot be events."""
+    import pyarrow as pa
+
+    count = 0
+
+    def check(prefix: str, field: "pa.Field") -> None:
+        nonlocal count
+        name = prefix + check_name(field.name)
+        if pa.types.is_struct(field.type):
+            for inner in field.type:
+                check(f"{name}.", inner)
+        elif family_of_arrow(field.type) is not None:
+            check_name(name)
+            count += 1
+        elif unsupported == "refuse":
+            raise UnsupportedValueError(
+                f"the column {name!r:.80} of type {field.type} has no family (bool, number, string or time): "
+                "cast or drop it, or leave it out with option('unsupported', 'skip')"
+            )
+
+    for field in schema:
+        check("", field)
+    if not count:
+        raise EventError("no column can be an attribute of an event, which has at least one")
+
+
+def filled(rows: "pa.RecordBatch") -> "pa.BooleanArray":
+    """Which rows have a value in some column that has a family."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    has = pa.array([False] * rows.num_rows, pa.bool_())
+    for column in rows.columns:
+        has = pc.or_(has, _filled(column))
+    return has
+
+
+def _filled(column: "pa.Array") -> "pa.BooleanArray":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_struct(column.type):
+        has = pa.array([False] * len(column), pa.bool_())
+        for part in column.flatten():
+            has = pc.or_(has, _filled(part))
+        return has
+    if family_of_arrow(column.type) is None:
+        return pa.array([False] * len(column), pa.bool_())
+    return column.is_valid()
