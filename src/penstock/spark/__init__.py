@@ -19,12 +19,20 @@ if TYPE_CHECKING:
     from penstock.spark.layout import Layout
     from penstock.spark.routing import explain, route
     from penstock.spark.session import builder
+    from penstock.spark.sinks import ConsoleSink, ForeachSink, JsonLinesSink, ParquetSink, PenstockSink
+    from penstock.spark.streaming import await_query, route_stream
     from penstock.spark.subscriptions import check_subscriptions, save_table
     from penstock.spark.tables import Table
 
 __all__ = [
+    "ConsoleSink",
+    "ForeachSink",
+    "JsonLinesSink",
     "Layout",
+    "ParquetSink",
+    "PenstockSink",
     "Table",
+    "await_query",
     "builder",
     "check_subscriptions",
     "covering",
@@ -33,14 +41,21 @@ __all__ = [
     "merge_candidates",
     "profile",
     "route",
+    "route_stream",
     "save_table",
     "similarity",
     "sweep",
 ]
 
 _HOMES = {
+    "ConsoleSink": "sinks",
+    "ForeachSink": "sinks",
+    "JsonLinesSink": "sinks",
     "Layout": "layout",
+    "ParquetSink": "sinks",
+    "PenstockSink": "sinks",
     "Table": "tables",
+    "await_query": "streaming",
     "builder": "session",
     "check_subscriptions": "subscriptions",
     "covering": "analysis.covering",
@@ -49,6 +64,7 @@ _HOMES = {
     "merge_candidates": "analysis.merging",
     "profile": "analysis.profile",
     "route": "routing",
+    "route_stream": "streaming",
     "save_table": "subscriptions",
     "similarity": "analysis.similarity",
     "sweep": "analysis.sweep",

@@ -20,6 +20,7 @@ from penstock.spark.events import attributes_of
 from penstock.spark.expecting import expectations
 from penstock.spark.layout import Choice, Facts, Layout
 from penstock.spark.placing import Share, cores_of, is_local, memory_of, place, scratch_folder
+from penstock.spark.shipping import Where
 from penstock.spark.subscriptions import Invalid, save_table
 from penstock.spark.tables import Table
 from penstock.spark.workers import Output, Task, run
@@ -126,11 +127,17 @@ def route(
         memory=memory,
         profile=profile,
     )
-    columns = _event_columns(events.schema, wish)
+    _event_columns(events.schema, wish)
     table, own = _table(events, subscriptions, wish)
-    given = _given_schema(events.schema, wish, table)
+    _given_schema(events.schema, wish, table)
     choice = chosen_layout(events, table, wish, own=own)
-    where = place(events.sparkSession, table, wish.share, own=own)
+    return routed_by(events, table, wish, choice, place(events.sparkSession, table, wish.share, own=own))
+
+
+def routed_by(events: "DataFrame", table: Table, wish: Wish, choice: Choice, where: Where) -> "DataFrame":
+    """The events routed by a table that workers find at a place, in a layout that was chosen."""
+    columns = _event_columns(events.schema, wish)
+    given = _given_schema(events.schema, wish, table)
     task = Task(where, 0, len(table.blocks), columns, wish.output, wish.unmatched == "keep", wish.unsupported)
     if choice.layout.is_replicating or choice.layout.event_parts != choice.facts.partitions:
         from penstock.spark.grid import on_grid
