@@ -3,7 +3,7 @@
 import argparse
 
 from penstock.cli.kernels import note_if_cold
-from penstock.cli.progress import progress
+from penstock.cli.progress import progress, telling
 
 
 def matching(options: argparse.Namespace) -> int:
@@ -45,3 +45,12 @@ def network(options: argparse.Namespace) -> int:
 
     note_if_cold()
     return run(options)
+
+
+def spark(options: argparse.Namespace) -> int:
+    """Measure routing on Spark, and plain joins beside it."""
+    from penstock.bench.spark.command import run
+
+    note_if_cold()
+    with telling("spark") as say:
+        return run(options, say)

@@ -19,6 +19,7 @@ from penstock.cli.live import add_live_commands
 from penstock.cli.live_brokers import add_broker_commands
 from penstock.cli.networks import add_network_commands
 from penstock.cli.signals import end_on_signals
+from penstock.cli.spark_bench_arguments import add_spark_bench
 from penstock.cli.torture_arguments import add_torture_command
 from penstock.errors import NetworkError, PenstockError
 
@@ -284,7 +285,8 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "bench",
         "print benchmarks",
         "  penstock bench filters\n  penstock bench filters --json\n  penstock bench matching --scale 0.01\n"
-        "  penstock bench routing --count 10000\n  penstock bench network --subscriptions 1000\n",
+        "  penstock bench routing --count 10000\n  penstock bench network --subscriptions 1000\n"
+        "  penstock bench spark --scale 0.01 --budget 10\n",
     )
     kinds = bench.add_subparsers(metavar="WHAT", required=True)
     summary = "measure parsing, loading and comparing filters"
@@ -344,6 +346,7 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
     matching.add_argument("--json", action="store_true", help="print the results as JSON")
     matching.set_defaults(run=_command("cli.bench", "matching"))
     _add_network_bench(kinds)
+    add_spark_bench(kinds)
     _add_routing_bench(kinds)
 
 

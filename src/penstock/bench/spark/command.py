@@ -1,0 +1,130 @@
+"""`penstock bench spark`: a session for it, a folder for it, and both away at the end."""
+
+import argparse
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Final
+
+from penstock.bench.spark import plain, report
+from penstock.bench.spark.bare import engine
+from penstock.bench.spark.report import Report
+from penstock.bench.spark.trial import Choices, Say, Trial
+from penstock.bench.spark.workload import FILES, check_space
+from penstock.errors import InputError
+from penstock.spark.placing import cores_of
+from penstock.spark.session import builder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EVENTS: Final = 10_000_000
+FILTERS: Final = (100_000, 1_000_000)
+
+_LOGGING: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c{1}: %m%n
+"""
+"""Errors only, from the first line on. The second logger is that whose level Spark tells when it starts."""
+
+
+def run(options: argparse.Namespace, say: Say) -> int:
+    """Measure, and print tables or JSON; fail where not all found the same matches."""
+    choices = chosen(options)
+    made = Report(choices=choices)
+    try:
+        with _folder(options.folder) as folder:
+            check_space(folder, choices.events, list(choices.filters))
+            measure(choices, folder, made, say)
+    finally:
+        # Also when it is interrupted: what has been measured shall not be lost.
+        if made.sizes or made.joins:
+            (report.write_json if options.json else report.show)(made)
+    return int(not report.agrees(made))
+
+
+def chosen(options: argparse.Namespace) -> Choices:
+    """What the options ask for."""
+    if not options.master.startswith("local"):
+        raise InputError(
+            f"--master {options.master}: the engine runs beside it, so only local[N] is measured"
+        )
+    filters = tuple(max(1, round(count * options.scale)) for count in options.filters or FILTERS)
+    return Choices(
+        # As many in each file, so that half of the files are half of the events.
+        events=max(FILES, round(options.events * options.scale) // FILES * FILES),
+        filters=tuple(sorted(set(filters))),
+        repeats=options.repeats,
+        budget=options.budget,
+        master=options.master,
+        seed=options.seed,
+    )
+
+
+def measure(choices: Choices, folder: Path, made: Report, say: Say) -> None:
+    """Measure all sizes, then the joins with the fewest filters."""
+    say("starting Spark")
+    started = time.perf_counter()
+    with _session(choices.master, folder) as session, engine(cores_of(session)) as bare:
+        made.version = session.version
+        trial = Trial(session, folder, bare, choices, say)
+        made.start = trial.start(time.perf_counter() - started)
+        for filters in choices.filters:
+            made.sizes.append(trial.size(filters))
+        for name in plain.JOINS:
+            made.joins.append(trial.join(name, choices.filters[0]))
+
+
+@contextmanager
+def _folder(given: str | None) -> Iterator[Path]:
+    """A folder below the one that was given, which stays; or one that goes."""
+    if given is not None:
+        folder = Path(given).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+        return
+    folder = Path(mkdtemp(prefix="penstock-bench-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _session(master: str, folder: Path) -> "Iterator[SparkSession]":
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    java = f"-Dlog4j2.configurationFile={logging.as_uri()} -Dderby.system.home={folder}"
+    settings = {
+        "spark.driver.memory": f"{driver_megabytes()}m",
+        "spark.driver.maxResultSize": "0",
+        "spark.driver.extraJavaOptions": java,
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        # Some tasks for each core, so that the last one does not run alone for long.
+        "spark.sql.files.maxPartitionBytes": "32m",
+    }
+    session = builder("penstock-bench", master, settings).getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+        shutil.rmtree(folder / "local", ignore_errors=True)
+
+
+def driver_megabytes() -> int:
+    """Memory for Spark itself: a quarter of this machine's, from one to four gigabytes."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1024, min(4096, total // 4 // 2**20))
