@@ -29,7 +29,12 @@ def main() -> None:
             os.kill(0, signal.SIGKILL)
 
     sinks: list[Sink] = [ParquetSink(folder / "routed"), ForeachSink(kill)]
-    spark = builder("killed", "local[2]", {"spark.local.dir": str(folder / "local")}).getOrCreate()
+    settings = {
+        "spark.local.dir": str(folder / "local"),
+        # It does not live long enough to be worth compiling well.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    spark = builder("killed", "local[1]", settings).getOrCreate()
     query = route_stream(
         stream_of(spark, folder / "events"),
         folder / "rules",
