@@ -28,6 +28,9 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     # A call into the engine has a price of its own: larger batches, fewer calls.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Where both sides send at once, buffers of loopback connections can fill up until nothing moves for
+    # minutes: seen with Linux 6 and tens of megabytes under way. Files of the file system cannot.
+    "spark.python.unix.domain.socket.enabled": "true",
     # Tasks are what is parallel; threads below them would only get in each other's way.
     "spark.executorEnv.NUMBA_NUM_THREADS": "1",
     "spark.sql.python.filterPushdown.enabled": "true",
