@@ -18,6 +18,7 @@ from penstock.cli.demo_arguments import add_demo_command
 from penstock.cli.live import add_live_commands
 from penstock.cli.live_brokers import add_broker_commands
 from penstock.cli.networks import add_network_commands
+from penstock.cli.pipeline_arguments import add_pipeline_commands
 from penstock.cli.signals import end_on_signals
 from penstock.cli.spark_bench_arguments import add_spark_bench
 from penstock.cli.torture_arguments import add_torture_command
@@ -38,6 +39,7 @@ examples:
   penstock broker --name b1
   penstock sub "dep_delay > 60"
   penstock pub '{"origin": "JFK", "dep_delay": 75}'
+  penstock pipeline run flights.toml
 """
 
 
@@ -103,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     add_live_commands(commands)
     add_broker_commands(commands)
     add_torture_command(commands)
+    add_pipeline_commands(commands)
     _add_bench(commands)
     add_demo_command(commands)
     return parser

@@ -1,0 +1,154 @@
+"""What a pipeline tells of itself: meanwhile a line, in the end a summary. Others ask Spark, and print."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import unquote
+
+import msgspec
+
+EVENTS: Final = "penstock_events"
+"""The name under which a stream observes its events."""
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """What was done. Seconds are those of the job, without the time that Spark takes to start."""
+
+    name: str
+    kind: Literal["batch", "stream"]
+    ended: Literal["finished", "interrupted", "failed"] = "finished"
+    batches: int = 0
+    events: int = 0
+    routed: int = 0
+    matches: int = 0
+    seconds: float = 0.0
+    events_per_s: float = 0.0
+    table: str = ""
+    table_version: int | None = None
+    sinks: list[str] = []
+    checkpoint: str | None = None
+    error: str | None = None
+
+    def lines(self) -> list[str]:
+        """The summary for people."""
+        how = {"finished": "finished", "interrupted": "interrupted", "failed": "failed"}[self.ended]
+        batches = (
+            f"{self.batches:,} batch{'' if self.batches == 1 else 'es'}, " if self.kind == "stream" else ""
+        )
+        version = "" if self.table_version is None else f" (version {self.table_version})"
+        found = [
+            f"{self.name}: {how} after {self.seconds:,.1f} s: {batches}{self.events:,} events in, "
+            f"{self.routed:,} rows out, {self.matches:,} matches, {self.events_per_s:,.0f} events/s",
+            f"table: {self.table}{version}",
+            *(f"results: {sink}" for sink in self.sinks),
+        ]
+        if self.checkpoint is not None:
+            found.append(f"checkpoint: {self.checkpoint}; the next run goes on from there")
+        return found
+
+
+class Tally:
+    """Batches of a stream, added up from what Spark reports of each."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self.events = 0
+        self.last: int | None = None
+        """The number of the last batch that is done."""
+        self.rows_per_s = 0.0
+        """Of that batch."""
+        self.since: datetime | None = None
+        """When it began: all that the source had to offer until then is done, if it was not too much."""
+
+    def missed(self, report: Mapping[str, Any]) -> bool:
+        """Whether there were others between this report and the last."""
+        return self.last is not None and int(report["batchId"]) > self.last + 1
+
+    def add(self, report: Mapping[str, Any]) -> bool:
+        """Take a report; say whether it was of a batch that had not been counted."""
+        number = int(report["batchId"])
+        durations = report.get("durationMs") or {}
+        # Spark also reports now and then that there was nothing to do.
+        if "addBatch" not in durations or (self.last is not None and number <= self.last):
+            return False
+        observed = (report.get("observedMetrics") or {}).get(EVENTS)
+        # Without it: what was read counts once for each time that it was read.
+        events = int(observed["n"]) if observed is not None else int(report.get("numInputRows") or 0)
+        self.last = number
+        self.batches += 1
+        self.events += events
+        took = int(durations.get("triggerExecution") or 0)
+        self.rows_per_s = events * 1000 / took if took else 0.0
+        self.since = datetime.fromisoformat(str(report["timestamp"]).replace("Z", "+00:00"))
+        return True
+
+    def lag_s(self, now: datetime, *, busy: bool) -> float | None:
+        """How old the results are: seconds since the last batch began that is done.
+
+        While a batch runs, or waits for its time, it grows; it is 0 where the source has nothing more. Where
+        a batch may take only so much, more may be waiting: see `waiting_files`.
+        """
+        if not busy:
+            return 0.0
+        return None if self.since is None else max(0.0, (now - self.since).total_seconds())
+
+
+def stream_line(tally: Tally, lag_s: float | None, waiting: str | None) -> str:
+    """How far a stream is, in a line."""
+    if tally.last is None:
+        return "waiting for the first batch" if waiting is None else f"in the first batch, {waiting}"
+    parts = [
+        f"batch {tally.last:,}",
+        f"{tally.events:,} events",
+        f"{tally.rows_per_s:,.0f} rows/s",
+        "lag unknown" if lag_s is None else f"lag {lag_s:,.1f} s",
+    ]
+    return ", ".join([*parts, waiting] if waiting else parts)
+
+
+def files_waiting(count: int) -> str:
+    """How many files no batch has taken, in words."""
+    return f"{count:,} file{'' if count == 1 else 's'} waiting"
+
+
+def batch_line(done: int, tasks: int, seconds: float) -> str:
+    """How far a batch is, in a line."""
+    return f"{done:,} of {tasks:,} tasks, {seconds:,.0f} s" if tasks else f"planning, {seconds:,.0f} s"
+
+
+class Backlog:
+    """Files of a folder that no batch has taken yet, by the log that Spark keeps of those it has."""
+
+    def __init__(self, folder: Path, checkpoint: Path) -> None:
+        self._folder = folder
+        self._log = checkpoint / "sources" / "0"
+        self._read: set[str] = set()
+        self._taken: set[str] = set()
+
+    def waiting(self) -> int | None:
+        """How many there are; None where that cannot be told."""
+        try:
+            for entry in self._log.iterdir():
+                if entry.name not in self._read and not entry.name.startswith("."):
+                    self._taken.update(_paths(entry.read_bytes()))
+                    self._read.add(entry.name)
+            there = {
+                entry.name
+                for entry in self._folder.iterdir()
+                if not entry.name.startswith((".", "_")) and entry.is_file()
+            }
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return len(there - self._taken)
+
+
+def _paths(log: bytes) -> list[str]:
+    """The names of the files in a log: a line with its version, and then an object for each."""
+    lines = log.splitlines()[1:]
+    return [unquote(str(msgspec.json.decode(line)["path"]).rpartition("/")[2]) for line in lines if line]
+
+
+def now() -> datetime:
+    """The time, as Spark reports it."""
+    return datetime.now(UTC)

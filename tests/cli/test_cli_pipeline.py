@@ -1,0 +1,128 @@
+"""`penstock pipeline`: real runs in processes of their own, each with a Java machine, so few of them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.spark.pipeline.config import example
+
+Capture = pytest.CaptureFixture[bytes]
+
+HANGS = 300
+"""Seconds after which a run that should have ended is taken to run for ever."""
+
+SUBSCRIPTIONS = '{"id": "late", "filter": "delay > 60"}\n{"id": 7, "filter": "carrier = \'AA\'"}\n'
+EVENTS = '{"carrier": "AA", "delay": 90}\n{"carrier": "UA", "delay": 75}\n{"carrier": "UA", "delay": 1}\n'
+SETTINGS = '[spark]\ndriver.memory = "1g"\nsql.shuffle.partitions = 2\n'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    Path("in/a.json").write_text(EVENTS)
+    Path("rules.jsonl").write_text(SUBSCRIPTIONS)
+    return tmp_path
+
+
+def pipeline(source: str, sink: str, above: str = "") -> None:
+    Path("p.toml").write_text(
+        f'master = "local[2]"\n{above}\n[source]\n{source}\n[subscriptions]\npath = "rules.jsonl"\n'
+        f"[[sinks]]\n{sink}\n{SETTINGS}"
+    )
+
+
+def started(*arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "penstock", "pipeline", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # As a terminal does it: Ctrl-C comes to the program and to the Java machine.
+        start_new_session=True,
+    )
+
+
+def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=HANGS)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    assert "Traceback" not in err
+    assert "\tat " not in err
+    return process.returncode, out, err
+
+
+def is_there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def rows(folder: Path) -> list[tuple[str, int, list[str]]]:
+    found = [
+        json.loads(line) for file in folder.rglob("part-*.json") for line in file.read_text().splitlines()
+    ]
+    return sorted((row["carrier"], row["delay"], row["ids"]) for row in found)
+
+
+def test_the_example_is_printed_and_mistakes_cost_no_session(capfdbinary: Capture) -> None:
+    assert main(["pipeline", "example"]) == 0
+    assert capfdbinary.readouterr().out.decode() == example()
+    Path("p.toml").write_text("[source]\nkind = 'rate'")
+    assert main(["pipeline", "run", "p.toml"]) == 2
+    said = capfdbinary.readouterr().err.decode()
+    assert said == "penstock: p.toml: 2 mistakes: subscriptions: is missing; sinks: is missing\n"
+    assert main(["pipeline", "run", "nowhere.toml"]) == 2
+
+
+def test_files_are_routed_once_into_a_folder_that_is_ours() -> None:
+    import pyarrow.parquet as papq
+
+    pipeline('kind = "files"\npath = "in"\nformat = "json"', 'kind = "parquet"\npath = "out"')
+    status, out, err = ended(started("run", "p.toml", "--quiet", "--json"))
+    assert (status, err) == (0, "")
+    told = json.loads(out)
+    assert (told["ended"], told["events"], told["routed"], told["matches"]) == ("finished", 3, 2, 3)
+    found = papq.read_table("out/batch_id=0").to_pylist()
+    assert sorted((row["carrier"], row["ids"]) for row in found) == [("AA", ["7", "late"]), ("UA", ["late"])]
+
+
+def test_a_stream_goes_on_with_subscriptions_as_they_are_then_and_ctrl_c_ends_it() -> None:
+    source = 'kind = "folder"\npath = "in"\nformat = "json"'
+    pipeline(source, 'kind = "jsonl"\npath = "out"', 'checkpoint = "state"\ntrigger = "available-now"')
+    status, out, _err = ended(started("run", "p.toml"))
+    assert status == 0
+    assert "finished" in out
+    assert "1 batch, 3 events in, 2 rows out, 3 matches" in out
+    first = [("AA", 90, ["7", "late"]), ("UA", 75, ["late"])]
+    assert rows(Path("out")) == first
+
+    Path("rules.jsonl").write_text('{"id": "new", "filter": "delay < 5"}\n')
+    Path("in/b.json").write_text(EVENTS)
+    process = started("run", "p.toml", "--trigger", "1 second", "--log", "spark.log")
+    end = time.monotonic() + HANGS
+    while not Path("state/commits/1").exists() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    status, out, err = ended(process)
+    assert status == 130
+    assert err.endswith("penstock: interrupted\n")
+    assert "p: interrupted after" in out
+    assert "1 batch, 3 events in, 1 rows out, 1 matches" in out
+    assert "(version 2)" in out
+    assert rows(Path("out")) == sorted([*first, ("UA", 1, ["new"])])
+    # All that it started end with it, the Java machine too; a helper of that may take a moment.
+    while is_there(process.pid):
+        assert time.monotonic() < end
+        time.sleep(0.1)
