@@ -16,7 +16,7 @@ from penstock.errors import FilterError, InputError, PenstockError
 from penstock.filters.filter import NEVER
 from penstock.filters.parsing import Language, parse
 from penstock.matching.columns import Columns, ColumnsBuilder, concatenate, take
-from penstock.model.names import check_id
+from penstock.model.names import check_id, is_unicode
 from penstock.spark.tables import BlockFacts, facts_of, write_subscribers
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class _Packed(msgspec.Struct):
     subscribers: list[str | None] | None
     names: list[str]
     literals: list[bytes]
-    patterns: list[str]
+    patterns: list[bytes]
     arrays: dict[str, bytes]
     rejected: list[Rejected]
 
@@ -79,6 +79,8 @@ def encoded(rows: Iterable[Sequence[Any]], language: Language, *, subscribers: b
             key = _text_of(row[0])
             if not isinstance(row[1], str):
                 raise FilterError("there is no filter" if row[1] is None else "a filter is text")
+            if subscribers and row[2] is not None and not is_unicode(row[2]):
+                raise InputError(f"the subscriber {row[2]!r:.80} is not Unicode text")
             filters = known.get(row[1])
             if filters is None:
                 filters = known[row[1]] = parse(row[1], language).filters or (NEVER,)
@@ -101,7 +103,8 @@ def _text_of(given: object) -> str:
 
 
 def _or_none(given: object) -> str | None:
-    return None if given is None else str(given)
+    # What is no Unicode cannot be shown as it is.
+    return None if given is None else str(given).encode("utf-8", "replace").decode()
 
 
 def pack(piece: Piece) -> bytes:
@@ -113,7 +116,8 @@ def pack(piece: Piece) -> bytes:
             subscribers=piece.subscribers,
             names=list(columns.names),
             literals=list(columns.literals),
-            patterns=list(columns.patterns),
+            # Wildcards are surrogates there, which are no UTF-8.
+            patterns=[pattern.encode("utf-8", "surrogatepass") for pattern in columns.patterns],
             arrays={name: getattr(columns, name).astype(kind).tobytes() for name, kind in _ARRAYS.items()},
             rejected=piece.rejected,
         )
@@ -127,7 +131,8 @@ def unpack(data: bytes) -> Piece:
     arrays: dict[str, Any] = {
         name: np.frombuffer(found.arrays[name], kind).copy() for name, kind in _ARRAYS.items()
     }
-    columns = Columns(names=found.names, literals=found.literals, patterns=found.patterns, **arrays)
+    patterns = [pattern.decode("utf-8", "surrogatepass") for pattern in found.patterns]
+    columns = Columns(names=found.names, literals=found.literals, patterns=patterns, **arrays)
     return Piece(found.ids, found.subscribers, columns, found.rejected)
 
 
@@ -135,8 +140,19 @@ def pieces(batches: "Iterable[pa.RecordBatch]", language: Language, *, subscribe
     """The subscriptions of batches with the columns id, filter and, if so said, subscriber."""
     for batch in batches:
         for at in range(0, batch.num_rows, PIECE):
-            columns = [column.to_pylist() for column in batch.slice(at, PIECE).columns]
+            columns = [_values(column) for column in batch.slice(at, PIECE).columns]
             yield encoded(zip(*columns, strict=True), language, subscribers=subscribers)
+
+
+def _values(column: "pa.Array") -> list[Any]:
+    """The values of a column. A text of Spark's may be none: what is wrong with it is said where it is."""
+    import pyarrow as pa
+
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except UnicodeDecodeError:
+        found = column.cast(pa.large_binary()).to_pylist()
+        return [None if text is None else text.decode("utf-8", "surrogateescape") for text in found]
 
 
 class Joined(NamedTuple):
@@ -226,11 +242,12 @@ def cut(given: Joined, blocks: int) -> list[Joined]:
     return made
 
 
-def refusal(rejected: Sequence[Rejected], of: int) -> FilterError:
-    """The error that says that some rows are no subscriptions."""
+def refusal(rejected: Sequence[Rejected], of: int, count: int | None = None) -> FilterError:
+    """The error that says that some rows are no subscriptions; of `count`, some may not have been kept."""
+    count = len(rejected) if count is None else count
     first = rejected[0]
     named = "a row without an id" if first.id is None else f"subscription {first.id!r:.80}"
-    others = f" (and {len(rejected) - 1:,} more of {of:,})" if len(rejected) > 1 else ""
+    others = f" (and {count - 1:,} more of {of:,})" if count > 1 else ""
     return FilterError(
         f"{named}: {first.error}{others}; check_subscriptions lists all that are wrong, and "
         "invalid='quarantine' goes on without them"

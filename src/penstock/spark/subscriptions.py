@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import msgspec
 
 from penstock.errors import InputError, PenstockError
-from penstock.filters.parsing import Language
+from penstock.filters.parsing import LANGUAGES, Language
 from penstock.spark.caches import have_kernel_cache
 from penstock.spark.choices import check_choice
-from penstock.spark.encoding import Joined, Rejected, cut, joined, pack, pieces, refusal, unpack, write_block
+from penstock.spark.encoding import (
+    Joined,
+    Rejected,
+    cut,
+    encoded,
+    joined,
+    pack,
+    pieces,
+    refusal,
+    unpack,
+    write_block,
+)
 from penstock.spark.expecting import SAMPLE
 from penstock.spark.shipping import block_name
 from penstock.spark.tables import REJECTED, BlockFacts, Table, checked_folder, new_version, publish
@@ -56,7 +67,9 @@ def save_table(
     where executors compile. With `invalid="quarantine"`, rows that are no subscriptions are left out, and
     listed in `rejected.jsonl`. `profile`, as `penstock.spark.profile` gives it, tells what events look like.
     """
+    check_static(subscriptions)
     checked_columns(subscriptions.schema)
+    check_choice("language", language, LANGUAGES)
     check_choice("invalid", invalid, ("refuse", "quarantine"))
     check_choice("compile_on", compile_on, ("auto", "driver", "executors"))
     if blocks is not None and blocks < 1:
@@ -102,12 +115,33 @@ class _Made(NamedTuple):
 def check_subscriptions(subscriptions: "DataFrame", *, language: Language = "sql") -> "DataFrame":
     """The rows that are no subscriptions: id, filter, and what is wrong (`error`). The quarantine."""
     checked_columns(subscriptions.schema)
+    check_choice("language", language, LANGUAGES)
     schema = "id string, filter string, error string"
     return _chosen(subscriptions).mapInArrow(partial(_rejected_rows, language), schema)
 
 
+def check_static(subscriptions: object) -> None:
+    """Raise InputError unless these are a DataFrame whose rows are there."""
+    if not hasattr(subscriptions, "mapInArrow"):
+        raise InputError(
+            "subscriptions are a DataFrame (id, filter), a saved table or its folder, not "
+            f"{type(subscriptions).__name__}"
+        )
+    if subscriptions.isStreaming:  # type: ignore[attr-defined]
+        raise InputError(
+            "subscriptions come as a static DataFrame or a saved table; for those that change while a query "
+            "runs, save versions of a table and use route_stream"
+        )
+
+
 def checked_columns(schema: "StructType") -> None:
     """Raise InputError unless a DataFrame has the columns of subscriptions."""
+    lower = [field.name.lower() for field in schema.fields]
+    for name in ("id", "filter", "subscriber"):
+        if lower.count(name) > 1:
+            raise InputError(
+                f"subscriptions have the column {name!r} twice, as Spark reads names: rename one"
+            )
     kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name in ("id", "filter"):
         if name not in kinds:
@@ -145,6 +179,8 @@ def _on_driver(
     """Have workers parse, and compile what they give here."""
     packed = _chosen(subscriptions).mapInArrow(partial(_packed_pieces, language), "piece binary").toArrow()
     found = [unpack(data.as_py()) for data in packed.column("piece")]
+    # Where there are no rows, it is still known whether they would have subscribers.
+    found = found or [encoded((), language, subscribers="subscriber" in subscriptions.columns)]
     rejected = [row for piece in found for row in piece.rejected]
     if rejected and invalid == "refuse":
         raise refusal(rejected, sum(len(piece.ids) for piece in found) + len(rejected))
@@ -179,7 +215,7 @@ def _on_executors(
     rejected = [row for answer in answers for row in answer.rejected]
     count = sum(answer.rejected_count for answer in answers)
     if rejected and invalid == "refuse":
-        raise refusal(rejected, sum(answer.rows for answer in answers))
+        raise refusal(rejected, sum(answer.rows for answer in answers), count)
     made = [answer.block for answer in answers if answer.block is not None]
     missing = [block.folder for block in made if not (folder / block.folder).is_dir()]
     if missing:
