@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 from penstock.errors import InputError
-from penstock.spark.tables import Table
+from penstock.spark.tables import MANIFEST, MATCHER, Table
 
 
 class Mapped(NamedTuple):
@@ -17,11 +17,8 @@ class Mapped(NamedTuple):
 
     path: str
     blocks: tuple[str, ...]
-
-    @property
-    def key(self) -> str:
-        """What tells this table from others."""
-        return self.path
+    key: str
+    """What tells this table from others, also from one that was in the same folder before."""
 
     def folders(self) -> list[Path]:
         """The folders of its blocks."""
@@ -56,7 +53,15 @@ Where = Mapped | Shipped
 
 def mapped(table: Table) -> Mapped:
     """The table as workers find it in its folder."""
-    return Mapped(table.path, tuple(block.folder for block in table.blocks))
+    # Versions never change, but folders can be removed and written anew while workers keep what they mapped.
+    try:
+        written = (Path(table.path) / (MATCHER if table.version is None else MANIFEST)).stat()
+    except OSError as error:
+        raise InputError(
+            f"{table.path}: the table is gone: {(error.strerror or str(error)).lower()}"
+        ) from None
+    key = f"{table.path}@{written.st_ino}-{written.st_mtime_ns}"
+    return Mapped(table.path, tuple(block.folder for block in table.blocks), key)
 
 
 def pack(table: Table) -> bytes:

@@ -39,7 +39,7 @@ SUBSCRIBERS: Final = "subscribers.arrow"
 REJECTED: Final = "rejected.jsonl"
 
 _VERSION: Final = re.compile(r"v(\d{6,})")
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _ATTEMPTS: Final = 100
 
 
@@ -103,6 +103,13 @@ class Table(msgspec.Struct, frozen=True):
     def open(cls, folder: str | PathLike[str], version: int | None = None) -> "Table":
         """A version of a table, the latest unless one is named; or InputError that says why not."""
         given = checked_folder(folder)
+        try:
+            return cls._open(folder, given, version)
+        except OSError as error:
+            raise InputError(f"{folder}: {(error.strerror or str(error)).lower()}") from None
+
+    @classmethod
+    def _open(cls, folder: str | PathLike[str], given: Path, version: int | None) -> "Table":
         if (given / MANIFEST).exists():
             found = _read(given)
             if version not in (None, found.version):
@@ -138,7 +145,7 @@ class Table(msgspec.Struct, frozen=True):
             raise InputError(f"at least one version is kept, not {keep}")
         gone = cls.versions(folder)[:-keep]
         for version in gone:
-            place = Path(folder) / version_name(version)
+            place = checked_folder(folder) / version_name(version)
             # No version without its manifest: whoever looks while files go sees none.
             (place / MANIFEST).unlink(missing_ok=True)
             shutil.rmtree(place, ignore_errors=True)
@@ -153,8 +160,8 @@ def version_name(version: int) -> str:
 def checked_folder(folder: str | PathLike[str]) -> Path:
     """The folder; or an error if it is none that can be mapped."""
     text = str(folder)
-    if text.startswith("file://"):
-        text = re.sub("^file:/+", "/", text)
+    # Also as Spark writes it, file:/…
+    text = re.sub("^file:/+", "/", text)
     if _SCHEME.match(text):
         raise InputError(
             f"{text}: a table is mapped into memory, so it lies in a folder that all workers have mounted "
@@ -244,7 +251,7 @@ def publish(
 ) -> Table:
     """Make what was written the next version of a table."""
     for _ in range(_ATTEMPTS):
-        version = (Table.versions(folder) or [0])[-1] + 1
+        version = _latest(folder) + 1
         made = _Manifest(FORMAT, FORMAT_VERSION, version, sorted(names), subscribers, rejected, blocks)
         made = msgspec.structs.replace(made, crc32=_checksum(made))
         (written / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1))
@@ -252,13 +259,21 @@ def publish(
         try:
             # Where somebody else has just written this version, the folder is there, and not empty.
             written.rename(folder / version_name(version))
-        except OSError:
+        except OSError as error:
             if not (folder / version_name(version)).exists():
-                raise
+                raise InputError(
+                    f"{folder}: cannot be saved: {(error.strerror or str(error)).lower()}"
+                ) from None
             continue
         sync(folder)
         return _read(folder / version_name(version))
     raise InputError(f"{folder}: others keep writing versions; this one found no place")
+
+
+def _latest(folder: Path) -> int:
+    """The last number that is taken: also one whose folder was left half-written, or half-removed."""
+    named = (_VERSION.fullmatch(entry.name) for entry in folder.iterdir())
+    return max((int(found[1]) for found in named if found), default=0)
 
 
 def write_subscribers(folder: Path, subscribers: "pa.Array") -> None:
