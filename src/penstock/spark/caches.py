@@ -1,6 +1,8 @@
 """Where compiled kernels are kept in workers."""
 
 import os
+import stat
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
@@ -15,11 +17,10 @@ def have_kernel_cache() -> None:
     """
     if "NUMBA_CACHE_DIR" in os.environ or any(map(_is_writeable, (_package(), _home()))):
         return
-    user = os.getuid()
-    folder = Path(gettempdir()) / f"penstock-kernels-{user}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != user or folder.is_symlink():
-        # Somebody else's: what is cached there would be run.
+    folder = Path(gettempdir()) / f"penstock-kernels-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if not _is_ours(folder):
         folder = Path(mkdtemp(prefix="penstock-kernels-"))
     # Numba reads the variable when it is imported, which is later.
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
@@ -32,7 +33,14 @@ def _package() -> Path:
 
 
 def _home() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~").expanduser())
+    # A user that the system does not know, as containers have them, has none: this stays as it is then.
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~"))  # noqa: PTH111
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether nobody else can write to it: what is cached there is run."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
 def _is_writeable(folder: Path) -> bool:

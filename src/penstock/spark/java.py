@@ -6,13 +6,15 @@ is, do not have, and then refuse to start. Such a runtime is started through a l
 linear algebra, and does without it.
 """
 
+import atexit
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import mkstemp
+from tempfile import mkdtemp, mkstemp
 from typing import Final, NamedTuple
 
 from penstock.errors import MissingExtraError
@@ -23,12 +25,12 @@ JAVA_MIN: Final = 17
 _MODULE: Final = "--add-modules=jdk.incubator.vector"
 _LAUNCHER: Final = """\
 #!/bin/sh
-# Starts {java} without the one module that it has not, and that Spark can do without.
+# Starts a Java without the one module that it has not, and that Spark can do without.
 for argument do
   shift
   [ "$argument" = "{module}" ] || set -- "$@" "$argument"
 done
-exec "{java}" "$@"
+exec {java} "$@"
 """
 _SECONDS: Final = 30
 
@@ -56,7 +58,7 @@ def find_java(launchers: Path | None = None) -> Java:
             continue
         if _version([str(java), _MODULE, "-version"]) is not None:
             return Java(java.parent.parent, version, launched=False)
-        return Java(_launcher(java, launchers or _cache()), version, launched=True)
+        return Java(_launched(java, launchers), version, launched=True)
     found = "; ".join(seen) or "there is none"
     raise MissingExtraError(
         f"Spark needs Java {JAVA_MIN} or later ({found}): install one, or pip install 'penstock[spark]'"
@@ -88,13 +90,26 @@ def _version(command: list[str]) -> int | None:
     return int(told[1]) if ended.returncode == 0 and told else None
 
 
+def _launched(java: Path, folder: Path | None) -> Path:
+    """The home of a launcher: in the user's cache, or for this process alone where nothing can be kept."""
+    try:
+        return _launcher(java, folder or _cache())
+    except (OSError, RuntimeError):
+        if folder is not None:
+            raise
+    # Without a home, or with one that is read-only, as in many containers.
+    made = Path(mkdtemp(prefix="penstock-java-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return _launcher(java, made)
+
+
 def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "java"
 
 
 def _launcher(java: Path, folder: Path) -> Path:
     """A home whose `bin/java` starts another Java; written whole, as several sessions may start at once."""
-    text = _LAUNCHER.format(java=java, module=_MODULE)
+    text = _LAUNCHER.format(java=shlex.quote(str(java)), module=_MODULE)
     home = folder / re.sub(r"\W+", "-", str(java)).strip("-")[-100:]
     target = home / "bin" / "java"
     if not (target.is_file() and target.read_text() == text):
