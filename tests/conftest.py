@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from spark_cases import session_settings
+from spark_sessions import session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,3 +51,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def _no_sync() -> Iterator[None]:
+    """Folders are not written through to the disk: what tests write need not outlive a power cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        yield

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from penstock import Matcher
 from penstock.spark import builder, route, save_table
-from spark_cases import QUICK_START
+from spark_sessions import QUICK_START
 
 RULES = {f"r{n:03}": f"x = {n % 7} and y > {n % 11}" for n in range(60)}
 

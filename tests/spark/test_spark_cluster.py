@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from penstock.spark.java import find_java
-from spark_cases import QUICK_START
+from spark_sessions import QUICK_START
 
 _PATIENCE = 120
 

@@ -54,12 +54,15 @@ def attributes_of(schema: "StructType", unsupported: Unsupported = "refuse") -> 
     """The attributes that rows of a schema may have; or an error that names the column that cannot be one."""
     skip = is_skip(unsupported)
     found = list(_attributes(schema, (), skip))
+    # Columns are told apart by name, also those that are only passed on.
+    columns = [field.name for field in schema.fields]
     names = [attribute.name for attribute in found]
     if len(names) > ATTRIBUTES_MAX:
         raise LimitError(f"there are {len(names):,} columns", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise EventError(f"the column {twice!r:.80} is there twice: rename one of them")
+    for known in (columns, names):
+        if len(set(known)) < len(known):
+            twice = next(name for name in known if known.count(name) > 1)
+            raise EventError(f"the column {twice!r:.80} is there twice: rename one of them")
     return found
 
 
@@ -67,7 +70,7 @@ def _attributes(schema: "StructType", above: tuple[str, ...], skip: bool) -> Ite
     if len(above) > NESTING_MAX:
         raise LimitError(f"structs nest too deep at {'.'.join(above)[:60]!r}", "NESTING_MAX", NESTING_MAX)
     for field in schema.fields:
-        path = (*above, field.name)
+        path = (*above, check_name(field.name))
         name = check_name(".".join(path))
         kind = type(field.dataType).__name__
         if kind == "StructType":

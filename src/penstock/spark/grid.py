@@ -13,11 +13,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from penstock.spark.layout import Layout
-from penstock.spark.workers import Task, blocks_of, gathered, give_lists, give_rows, in_pieces, match, run
+from penstock.spark.workers import (
+    Task,
+    blocks_of,
+    gathered,
+    give_lists,
+    give_rows,
+    in_pieces,
+    match,
+    run,
+    under_plain_names,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 _PART: Final = "__penstock_part"
@@ -25,6 +35,7 @@ _CELL: Final = "__penstock_cell"
 _ROW: Final = "__penstock_row"
 _EVENT: Final = "__penstock_event"
 _ANSWERS: Final = "__penstock_answers"
+_SEED: Final = 1
 _OWN: Final = 2
 """Columns that cells are given besides the events': the part and the row."""
 
@@ -32,31 +43,26 @@ _OWN: Final = 2
 def on_grid(events: "DataFrame", task: Task, layout: Layout, given: "StructType") -> "DataFrame":
     """The events with what they match, computed on a grid; `given` is the schema of what comes out."""
     if not layout.is_replicating:
-        return events.repartition(layout.event_parts).mapInArrow(partial(run, task), given)
+        return under_plain_names(events.repartition(layout.event_parts)).mapInArrow(partial(run, task), given)
     from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-    columns = [_column(name) for name in events.columns]
-    numbered = events.select(*columns, F.monotonically_increasing_id().alias(_ROW))
+    events = under_plain_names(events)
+    is_grouped = task.output == "ids" or task.keep
+    # Streams know no such number, and need none: see `chosen_layout`.
+    number = F.monotonically_increasing_id() if is_grouped else F.rand(_SEED)
+    numbered = events.select("*", number.alias(_ROW))
     part = F.explode(F.array(*map(F.lit, range(layout.subscription_parts))))
-    copied = numbered.select(*columns, part.alias(_PART), F.col(_ROW))
+    copied = numbered.select(*events.columns, part.alias(_PART), F.col(_ROW))
     # By a hash: rows are numbered densely within a partition only.
     event_part = F.pmod(F.xxhash64(F.col(_ROW)), F.lit(layout.event_parts)).cast("int")
     cell = F.col(_PART) * layout.event_parts + event_part
     cells = copied.select("*", cell.alias(_CELL)).repartitionById(layout.tasks, F.col(_CELL)).drop(_CELL)
     ranges = tuple((blocks.start, blocks.stop) for blocks in layout.parts(task.last))
-    if task.output == "rows" and not task.keep:
-        return cells.mapInArrow(partial(_run, _Cell(task, ranges, is_grouped=False)), given)
-    answers = cells.mapInArrow(
-        partial(_run, _Cell(task, ranges, is_grouped=True)), _answer_schema(events, given)
-    )
+    cell_task = partial(_run, _Cell(task, ranges, is_grouped))
+    if not is_grouped:
+        return cells.mapInArrow(cell_task, given)
+    answers = cells.mapInArrow(cell_task, _answer_schema(events, given))
     return _brought_together(answers, events, task, given)
-
-
-def _column(name: str) -> "Column":
-    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
-
-    # Dots and quotes in a name are just that.
-    return F.col(f"`{name.replace('`', '``')}`")
 
 
 def _answer_schema(events: "DataFrame", given: "StructType") -> "StructType":
@@ -64,13 +70,16 @@ def _answer_schema(events: "DataFrame", given: "StructType") -> "StructType":
     from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
     more = given.fields[len(events.columns) :]
-    texts = ArrayType(StringType(), True)
     return StructType(
         [
             *events.schema.fields,
             StructField(_PART, IntegerType()),
             StructField(_ROW, LongType()),
-            *(StructField(f"{_ANSWERS}_{at}", texts) for at in range(len(more))),
+            # Ids are all there; subscribers need not be.
+            *(
+                StructField(f"{_ANSWERS}_{at}", ArrayType(StringType(), at > 0), False)
+                for at in range(len(more))
+            ),
         ]
     )
 
@@ -84,18 +93,17 @@ def _brought_together(
     more = given.fields[len(events.columns) :]
     lists = [f"{_ANSWERS}_{at}" for at in range(len(more))]
     grouped = answers.groupBy(_ROW).agg(
-        F.first(F.struct(*map(_column, events.columns))).alias(_EVENT),
+        F.first(F.struct(*events.columns)).alias(_EVENT),
         F.sort_array(F.collect_list(F.struct(_PART, *lists))).alias(_ANSWERS),
     )
     event = [F.col(_EVENT).getField(name).alias(name) for name in events.columns]
     joined = [F.flatten(F.col(_ANSWERS).getField(name)).alias(name) for name in lists]
+    names = [field.name for field in given.fields]
     if task.output == "ids":
-        return grouped.select(*event, joined[0].alias(more[0].name))
+        return grouped.select(*event, joined[0]).toDF(*names)
     zipped = grouped.select(*event, F.explode_outer(F.arrays_zip(*joined)).alias(_ANSWERS))
-    answer = [
-        F.col(_ANSWERS).getField(name).alias(field.name) for name, field in zip(lists, more, strict=True)
-    ]
-    return zipped.select(*map(_column, events.columns), *answer)
+    answer = [F.col(_ANSWERS).getField(name) for name in lists]
+    return zipped.select(*events.columns, *answer).toDF(*names)
 
 
 class _Cell(NamedTuple):
@@ -112,7 +120,8 @@ def _run(cell: _Cell, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.Recor
     """Match batches: what `mapInArrow` calls."""
     import pyarrow as pa
 
-    for rows in gathered(batches):
+    for given in gathered(batches):
+        rows = given.rename_columns([*cell.task.names, *given.schema.names[-_OWN:]])
         part_of = rows.column(rows.num_columns - _OWN).to_numpy(zero_copy_only=False)
         for part in np.unique(part_of).tolist():
             yield from _matched(cell, rows.filter(pa.array(part_of == part)), part)
@@ -121,9 +130,11 @@ def _run(cell: _Cell, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.Recor
 def _matched(cell: _Cell, rows: "pa.RecordBatch", part: int) -> "Iterator[pa.RecordBatch]":
     task = cell.task
     blocks = blocks_of(task.where, *cell.ranges[part])
-    found = match(rows.select(list(task.columns)), blocks, task.unsupported)
+    # By place: a column may have the very name of one of ours.
+    events = rows.select(list(range(len(cell.task.names))))
+    found = match(events.select(list(task.columns)), blocks, task.unsupported)
     if cell.is_grouped:
         # Where all events are to be there in the end, those of the first part are.
         yield from in_pieces(rows, found, give_lists, keep=task.keep and part == 0)
     else:
-        yield from in_pieces(rows.select(rows.schema.names[:-_OWN]), found, give_rows, keep=False)
+        yield from in_pieces(events, found, give_rows, keep=False)

@@ -11,8 +11,8 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Final, Literal
 
-from penstock.errors import InputError
-from penstock.filters.parsing import Language
+from penstock.errors import InputError, UnsupportedValueError
+from penstock.filters.parsing import LANGUAGES, Language
 from penstock.model.events import Unsupported
 from penstock.spark import layout as layouts
 from penstock.spark.choices import check_choice
@@ -21,9 +21,9 @@ from penstock.spark.expecting import expectations
 from penstock.spark.layout import Choice, Facts, Layout
 from penstock.spark.placing import Share, cores_of, is_local, memory_of, place, scratch_folder
 from penstock.spark.shipping import Where
-from penstock.spark.subscriptions import Invalid, save_table
+from penstock.spark.subscriptions import Invalid, check_static, save_table
 from penstock.spark.tables import Table
-from penstock.spark.workers import Output, Task, run
+from penstock.spark.workers import Output, Task, run, under_plain_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,6 +59,12 @@ class Wish:
         check_choice("unmatched", self.unmatched, ("drop", "keep"))
         check_choice("unsupported", self.unsupported, ("refuse", "skip"))
         check_choice("share", self.share, ("auto", "folder", "broadcast"))
+        check_choice("invalid", self.invalid, ("refuse", "quarantine"))
+        check_choice("language", self.language, LANGUAGES)
+        if self.column == "":
+            raise InputError("column is the name of a column, not ''")
+        if not isinstance(self.layout, Layout | str | None):
+            raise InputError(f"layout is text such as '3x2', not {self.layout!r:.80}")
 
     @property
     def ids_column(self) -> str:
@@ -138,12 +144,21 @@ def routed_by(events: "DataFrame", table: Table, wish: Wish, choice: Choice, whe
     """The events routed by a table that workers find at a place, in a layout that was chosen."""
     columns = _event_columns(events.schema, wish)
     given = _given_schema(events.schema, wish, table)
-    task = Task(where, 0, len(table.blocks), columns, wish.output, wish.unmatched == "keep", wish.unsupported)
+    task = Task(
+        where,
+        0,
+        len(table.blocks),
+        columns,
+        wish.output,
+        wish.unmatched == "keep",
+        wish.unsupported,
+        tuple(events.columns),
+    )
     if choice.layout.is_replicating or choice.layout.event_parts != choice.facts.partitions:
         from penstock.spark.grid import on_grid
 
         return on_grid(events, task, choice.layout, given)
-    return events.mapInArrow(partial(run, task), given)
+    return under_plain_names(events).mapInArrow(partial(run, task), given)
 
 
 def explain(
@@ -177,7 +192,23 @@ def _event_columns(schema: "StructType", wish: Wish) -> tuple[str, ...]:
     attributes = attributes_of(schema, wish.unsupported)
     if not attributes:
         raise InputError("the events have no column that could be an attribute")
+    _check_passable(schema)
     return tuple(dict.fromkeys(attribute.path[0] for attribute in attributes))
+
+
+def _check_passable(schema: "StructType") -> None:
+    """Raise InputError where a column cannot be handed to Python and back, be it an attribute or not."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    for field in schema.fields:
+        try:
+            to_arrow_type(field.dataType, timezone="UTC")
+        except (PySparkException, TypeError):
+            raise UnsupportedValueError(
+                f"the column {field.name!r:.80} of type {field.dataType.simpleString()} cannot be handed to "
+                "Python by Spark: cast it or drop it"
+            ) from None
 
 
 def _given_schema(schema: "StructType", wish: Wish, table: Table) -> "StructType":
@@ -197,6 +228,7 @@ def _given_schema(schema: "StructType", wish: Wish, table: Table) -> "StructType
         if field.name.lower() in taken:
             hint = "rename it" if field.name == SUBSCRIBER else "give column= another name"
             raise InputError(f"the events have a column {field.name!r} already: {hint}")
+        taken.add(field.name.lower())
     return StructType([*schema.fields, *more])
 
 
@@ -208,16 +240,7 @@ def _table(
         return subscriptions, False
     if isinstance(subscriptions, str | PathLike):
         return Table.open(subscriptions), False
-    if not hasattr(subscriptions, "mapInArrow"):
-        raise InputError(
-            "subscriptions are a DataFrame (id, filter), a saved table or its folder, not "
-            f"{type(subscriptions).__name__}"
-        )
-    if subscriptions.isStreaming:
-        raise InputError(
-            "subscriptions come as a static DataFrame or a saved table; for those that change while a query "
-            "runs, save versions of a table and use route_stream"
-        )
+    check_static(subscriptions)
     fixed = wish.fixed_layout
     folder = scratch_folder() if wish.folder is None else wish.folder
     made = save_table(
@@ -268,7 +291,13 @@ def chosen_layout(events: "DataFrame", table: Table, wish: Wish, *, own: bool = 
 
 
 def _partitions(events: "DataFrame") -> int:
+    """How many partitions events come in, as far as that can be told without running anything."""
     try:
+        plan = events._jdf.queryExecution().executedPlan()
+        if "Exchange" in plan.toString():
+            # Asking for the partitions behind a shuffle, or a broadcast, would run all that is before it.
+            told = int(plan.outputPartitioning().numPartitions())
+            return told or int(str(events.sparkSession.conf.get("spark.sql.shuffle.partitions")))
         return max(1, events.rdd.getNumPartitions())
     except Exception:
         return 1

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.errors import EventError, PenstockError
 from penstock.model.events import Unsupported
 from penstock.spark.caches import have_kernel_cache
 from penstock.spark.events import has_attribute
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from penstock.matching.matcher import Matcher
     from penstock.spark.shipping import Where
@@ -30,6 +32,9 @@ _KEPT: Final = 4
 
 _ROWS: Final = 65_536
 """Rows are matched so many at a time, if need be several of Spark's batches at once: a call has its price."""
+
+_BYTES: Final = 1 << 27
+"""Bytes of a batch, about, where rows are wide: a column of text holds 2 GB, and memory is shared by many."""
 
 _loaded: "OrderedDict[tuple[str, int, int], list[Block]]" = OrderedDict()
 
@@ -112,29 +117,44 @@ class Task(NamedTuple):
     keep: bool = False
     """Whether rows that match nothing are passed on too."""
     unsupported: Unsupported = "refuse"
+    names: tuple[str, ...] = ()
+    """Those of the events' columns, where they come under others: see `under_plain_names`."""
+
+
+def under_plain_names(events: "DataFrame") -> "DataFrame":
+    """The events, their columns called by their places.
+
+    Spark looks columns up by name to hand them to Python, and takes a dot for a field, and `a` for `A`.
+    """
+    return events.toDF(*(f"__penstock_{at}" for at in range(len(events.columns))))
 
 
 def run(task: Task, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
     """Match batches: what `mapInArrow` calls."""
     blocks = blocks_of(task.where, task.first, task.last)
     for rows in gathered(batches):
+        if task.names:
+            rows = rows.rename_columns(list(task.names))
         found = match(rows.select(list(task.columns)), blocks, task.unsupported)
         yield from in_pieces(rows, found, GIVE[task.output], keep=task.keep)
 
 
-def gathered(batches: "Iterator[pa.RecordBatch]", rows: int = _ROWS) -> "Iterator[pa.RecordBatch]":
-    """The same rows in batches of about so many: small ones are put together, in order."""
+def gathered(
+    batches: "Iterator[pa.RecordBatch]", rows: int = _ROWS, nbytes: int = _BYTES
+) -> "Iterator[pa.RecordBatch]":
+    """The same rows in batches of about so many rows or bytes: small ones are put together, in order."""
     import pyarrow as pa
 
     waiting: list[pa.RecordBatch] = []
-    count = 0
+    count = size = 0
     for batch in batches:
-        if waiting and count + batch.num_rows > rows:
+        if waiting and (count + batch.num_rows > rows or size + batch.nbytes > nbytes):
             yield pa.concat_batches(waiting)
-            waiting, count = [], 0
+            waiting, count, size = [], 0, 0
         if batch.num_rows:
             waiting.append(batch)
             count += batch.num_rows
+            size += batch.nbytes
     if waiting:
         yield pa.concat_batches(waiting)
 
@@ -145,11 +165,32 @@ def match(rows: "pa.RecordBatch", blocks: Sequence[Block], unsupported: Unsuppor
 
     some = has_attribute(rows)
     if some is None:
-        return _joined([block.match(rows, unsupported) for block in blocks], rows.num_rows)
-    found = match(rows.filter(pa.array(some)), blocks, unsupported) if some.any() else _joined([], 0)
+        try:
+            return _joined([block.match(rows, unsupported) for block in blocks], rows.num_rows)
+        except PenstockError as error:
+            raise _told(error, rows) from None
+    # Also where there is none at all: the answer has the columns that the table's answers have.
+    found = match(rows.filter(pa.array(some)), blocks, unsupported)
     offsets = np.zeros(rows.num_rows + 1, np.int64)
     offsets[1:][some] = np.diff(found.offsets)
     return found._replace(offsets=np.cumsum(offsets))
+
+
+def _told(error: PenstockError, rows: "pa.RecordBatch") -> PenstockError:
+    """The error with the event that it is about: the number of a row within a batch tells nobody which."""
+    if error.row is None or not 0 <= error.row < rows.num_rows:
+        return error
+    try:
+        event = {
+            name: value
+            for name, value in rows.slice(error.row, 1).to_pylist()[0].items()
+            if value is not None
+        }
+    except (ValueError, OverflowError):
+        # What is wrong with it is that it cannot be shown.
+        return error
+    shown = ", ".join(f"{name}={value!r:.40}" for name, value in event.items())
+    return EventError(f"{error}; rows are those of a task's batch, this one is {shown:.200}")
 
 
 def _joined(found: list[Found], events: int) -> Found:
@@ -180,9 +221,12 @@ def in_pieces(
     rows: "pa.RecordBatch", found: Found, give: "Callable[..., pa.RecordBatch]", *, keep: bool
 ) -> "Iterator[pa.RecordBatch]":
     """Give what was found in batches that are not too large."""
-    begin = 0
+    begin, most = 0, _PIECE
+    if give is give_rows and rows.num_rows:
+        # Each id brings its row along.
+        most = min(most, max(1, _BYTES * rows.num_rows // max(1, rows.nbytes)))
     while begin < rows.num_rows:
-        end = int(np.searchsorted(found.offsets, found.offsets[begin] + _PIECE, side="right")) - 1
+        end = int(np.searchsorted(found.offsets, found.offsets[begin] + most, side="right")) - 1
         end = min(max(end, begin + 1), rows.num_rows)
         first, last = int(found.offsets[begin]), int(found.offsets[end])
         subscribers = None if found.subscribers is None else found.subscribers[first:last]
@@ -240,6 +284,6 @@ GIVE: Final[dict[str, "Callable[[pa.RecordBatch, Found, bool], pa.RecordBatch]"]
 def _with_columns(rows: "pa.RecordBatch", more: "list[pa.Array]") -> "pa.RecordBatch":
     import pyarrow as pa
 
-    names = [f"\0{number}" for number in range(len(more))]
-    # Spark takes columns by their place; ours cannot have the name of one of the events'.
-    return pa.RecordBatch.from_arrays([*rows.columns, *more], [*rows.schema.names, *names])
+    columns = [*rows.columns, *more]
+    # Spark takes columns by their place, and cannot read two that have the same name.
+    return pa.RecordBatch.from_arrays(columns, [str(place) for place in range(len(columns))])
