@@ -149,14 +149,15 @@ def gathered(
     count = size = 0
     for batch in batches:
         if waiting and (count + batch.num_rows > rows or size + batch.nbytes > nbytes):
-            yield pa.concat_batches(waiting)
+            # Even one alone would be copied.
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
             waiting, count, size = [], 0, 0
         if batch.num_rows:
             waiting.append(batch)
             count += batch.num_rows
             size += batch.nbytes
     if waiting:
-        yield pa.concat_batches(waiting)
+        yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
 
 
 def match(rows: "pa.RecordBatch", blocks: Sequence[Block], unsupported: Unsupported = "refuse") -> Found:
