@@ -1,14 +1,16 @@
 """`penstock bench spark`: a session for it, a folder for it, and both away at the end."""
 
 import argparse
+import logging
 import os
 import shutil
+import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.bench.spark import plain, report
 from penstock.bench.spark.bare import engine
@@ -20,23 +22,30 @@ from penstock.spark.placing import cores_of
 from penstock.spark.session import builder
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from pyspark.sql import SparkSession
+
+Handler = Callable[[int, Any], Any] | int | None
 
 EVENTS: Final = 10_000_000
 FILTERS: Final = (100_000, 1_000_000)
 
 _LOGGING: Final = """\
-rootLogger.level = error
+rootLogger.level = off
 rootLogger.appenderRef.stderr.ref = stderr
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = error
+logger.gateway.level = off
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %p %c{1}: %m%n
 """
-"""Errors only, from the first line on. The second logger is that whose level Spark tells when it starts."""
+"""Nothing, from the first line on: what fails is raised here, and jobs that are cancelled are no failures.
+
+The second logger is that whose level Spark tells when it starts.
+"""
 
 
 def run(options: argparse.Namespace, say: Say) -> int:
@@ -116,12 +125,48 @@ def _session(master: str, folder: Path) -> "Iterator[SparkSession]":
         # Some tasks for each core, so that the last one does not run alone for long.
         "spark.sql.files.maxPartitionBytes": "32m",
     }
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     session = builder("penstock-bench", master, settings).getOrCreate()
     try:
-        yield session
+        with _ending_jobs(session, before):
+            yield session
     finally:
         session.stop()
         shutil.rmtree(folder / "local", ignore_errors=True)
+
+
+@contextmanager
+def _ending_jobs(session: "SparkSession", before: Mapping[signal.Signals, Handler]) -> Iterator[None]:
+    """Have signals end Spark's jobs, then do what they did `before` Spark took Ctrl-C for itself.
+
+    What waits for a job hears of its end in many ways, and some are told at length; it was interrupted.
+    """
+    interrupted = False
+
+    def end(number: int, frame: "FrameType | None") -> None:
+        nonlocal interrupted
+        if interrupted:
+            return
+        interrupted = True
+        logging.disable(logging.CRITICAL)
+        with suppress(Exception):
+            session.sparkContext.cancelAllJobs()
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+    for number, handler in before.items():
+        if callable(handler):
+            signal.signal(number, end)
+    try:
+        yield
+    except Exception:
+        if interrupted:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def driver_megabytes() -> int:

@@ -156,6 +156,7 @@ class Trial:
         self._engine = engine
         self._choices = choices
         self._say = say
+        self._tables: dict[Path, tuple[Table, float]] = {}
 
     def start(self, session_seconds: float) -> Start:
         """A first job, while nothing has been loaded yet."""
@@ -267,16 +268,19 @@ class Trial:
         return workload.write_filters(filters, values, self._choices.seed, self._folder)
 
     def _table(self, filters: int, values: int) -> tuple[Table, float]:
-        """The filters compiled, and the seconds that this took from their text."""
+        """The filters compiled, and the seconds that this took from their text; once for each table."""
+        folder = self._folder / "tables" / f"{filters}-{values}"
+        if folder in self._tables:
+            return self._tables[folder]
         texts = self._session.read.parquet(str(self._filters(filters, values)[0]))
         self._say(f"compiling {filters:,} filters")
         started = time.perf_counter()
-        folder = self._folder / "tables" / f"{filters}-{values}"
         made = save_table(texts, folder)
         seconds = time.perf_counter() - started
         # Those of earlier runs, where the folder is kept.
         Table.prune(folder, keep=1)
-        return made, seconds
+        self._tables[folder] = made, seconds
+        return self._tables[folder]
 
 
 def _task(events: "DataFrame", table: Table) -> Task:
