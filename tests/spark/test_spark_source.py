@@ -118,11 +118,15 @@ def subscribed(net: SyncClient, name: str) -> Callable[[], bool]:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """What a file sink has."""
-    found = []
-    for path in folder.glob("part-*.json"):
-        found += [json.loads(line) for line in path.read_text().splitlines()]
-    return found
+    """What a file sink has: the files of batches that are done, as its manifest names them.
+
+    Others lie beside them already, and are removed again when a batch is stopped.
+    """
+    names = set()
+    for manifest in (folder / "_spark_metadata").glob("[0-9]*"):
+        _version, *entries = manifest.read_text().splitlines()
+        names |= {json.loads(entry)["path"].rpartition("/")[2] for entry in entries}
+    return [json.loads(line) for name in names for line in (folder / name).read_text().splitlines()]
 
 
 def test_a_reader_gives_the_same_rows_for_the_same_offsets(
