@@ -6,7 +6,7 @@ Events stay where they are: each task maps the table and matches its own rows, b
 table does not fit, or events are too few to keep all cores busy, both are laid out on a grid: see `grid`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Final, Literal
@@ -165,7 +165,8 @@ def explain(
     events: "DataFrame", subscriptions: "DataFrame | Table | str | PathLike[str]", **options: object
 ) -> str:
     """How `route`, given the same, would run: the table, the attributes, the layout and why this one."""
-    wish = Wish(**options)  # type: ignore[arg-type]
+    # Compiled to be looked at: not a version that others would take up.
+    wish = replace(Wish(**options), folder=None)  # type: ignore[arg-type]
     attributes = attributes_of(events.schema, wish.unsupported)
     _event_columns(events.schema, wish)
     table, own = _table(events, subscriptions, wish)

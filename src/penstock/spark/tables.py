@@ -15,7 +15,9 @@ of one block without versions.
 
 import re
 import shutil
+import time
 import zlib
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -41,6 +43,7 @@ REJECTED: Final = "rejected.jsonl"
 _VERSION: Final = re.compile(r"v(\d{6,})")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _ATTEMPTS: Final = 100
+_ABANDONED_S: Final = 3 * 86_400.0
 
 
 class BlockFacts(msgspec.Struct, frozen=True):
@@ -235,9 +238,19 @@ def new_version(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / MATCHER).exists() or (folder / MANIFEST).exists():
             raise InputError(f"{folder}: compiled subscriptions are here already; a table has its own folder")
+        _tidy(folder)
         return new_folder(folder / "v0")
     except OSError as error:
         raise InputError(f"{folder}: cannot be saved: {(error.strerror or str(error)).lower()}") from None
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what writers left behind that died long ago: nobody works on a version for days."""
+    long_ago = time.time() - _ABANDONED_S
+    for left in folder.glob(".v0-*"):
+        with suppress(FileNotFoundError):
+            if left.stat().st_mtime < long_ago:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def publish(

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from penstock.errors import FilterError, InputError, PenstockError
+from penstock.errors import FilterError, PenstockError
 from penstock.filters.filter import box
 from penstock.filters.parsing import LANGUAGES, Language, parse
 from penstock.filters.predicate import Predicate, of_canonical
 from penstock.filters.valuesets import Presence, ValueSet
 from penstock.model.values import Family
 from penstock.routing.shape import Shape, shape_of
+from penstock.spark.choices import check_choice
+from penstock.spark.subscriptions import check_static, checked_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +64,9 @@ def parsed(subscriptions: "DataFrame", language: Language = "sql") -> Parsed:
     """
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    _check(subscriptions, language)
+    check_choice("language", language, LANGUAGES)
+    check_static(subscriptions)
+    checked_columns(subscriptions.schema)
     texts = (
         subscriptions.select(F.col("id").cast("string").alias("id"), "filter")
         .groupBy("id")
@@ -118,27 +122,6 @@ def place_of(shape: Shape, data: bytes) -> Place:
     low, high = shape.ends[:2] if shape.ends else (0.0, 0.0)
     mark = int.from_bytes(blake2b(data, digest_size=8).digest(), signed=True)
     return Place(likeness, low, high, mark)
-
-
-def _check(subscriptions: "DataFrame", language: str) -> None:
-    """Refuse at once what no worker need see."""
-    from pyspark.sql.types import IntegralType, StringType
-
-    if language not in LANGUAGES:
-        raise FilterError(f"there is no language {language!r:.40}; say one of {', '.join(LANGUAGES)}")
-    if subscriptions.isStreaming:
-        raise InputError("subscriptions that are analysed are a batch DataFrame, not a stream")
-    types = {field.name: field.dataType for field in subscriptions.schema.fields}
-    for name, kinds in (("id", (StringType, IntegralType)), ("filter", (StringType,))):
-        if name not in types:
-            known = ", ".join(types)
-            raise InputError(
-                f"subscriptions have the columns id and filter; there is no {name!r} in: {known:.200}"
-            )
-        if not isinstance(types[name], kinds):
-            raise InputError(
-                f"the column {name!r} of subscriptions holds text, not {types[name].simpleString():.80}"
-            )
 
 
 def _parse_batches(batches: "Iterator[pa.RecordBatch]", language: Language) -> "Iterator[pa.RecordBatch]":
