@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP) ## Create .venv with the pinned packages
 
-demo: $(STAMP) ## Match a year of New York flights; send them through seven brokers, and kill one
+demo: $(STAMP) ## Match a year of New York flights; send them through seven brokers, kill one, and route them on Spark
 	@$(BIN)/penstock demo
 
 test: lint types layers unit ## Everything that CI runs

@@ -1,4 +1,7 @@
-"""`penstock demo`: a year of New York flights, a hundred subscriptions, and who gets what; then a network."""
+"""`penstock demo`: a year of New York flights, a hundred subscriptions, and who gets what; then a network.
+
+Beside the network, a pipeline on Spark routes the flights that come out of it.
+"""
 
 import argparse
 import sys
@@ -8,11 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from penstock.cli.demo_scene import make_scene
 from penstock.cli.kernels import note_if_cold
 from penstock.cli.pool import cores
 from penstock.cli.progress import progress
+from penstock.errors import InputError, MissingExtraError
 from penstock.filters.parsing import parse
 from penstock.matching.ids import IdTable
 from penstock.matching.matcher import Matcher
@@ -34,12 +39,19 @@ _WIDE = 110
 
 def run(options: argparse.Namespace) -> int:
     """Run the parts that are asked for, one after the other."""
+    if options.only == "pipeline" and options.no_pipeline:
+        raise InputError("--only pipeline and --no-pipeline leave nothing to run")
     scene = None if options.only == "matching" else make_scene(options.brokers)
+    with_pipeline = options.only in (None, "pipeline") and not options.no_pipeline
+    if with_pipeline:
+        with_pipeline = _has_spark(is_wanted=options.only == "pipeline")
+    if scene is not None and options.only == "pipeline":
+        scene = replace(scene, subscribers=[])
     table = load_flights()
     if options.flights is not None:
         table = table.slice(0, min(options.flights, table.num_rows))
     note_if_cold(packed=scene is not None)
-    if options.only != "network":
+    if options.only in (None, "matching"):
         _match(table)
     if scene is None:
         return 0
@@ -49,7 +61,21 @@ def run(options: argparse.Namespace) -> int:
     if options.only is None:
         sys.stdout.write("\n")
         sys.stdout.flush()
-    return show(scene, table.slice(0, options.flights or FLIGHTS_DEFAULT))
+    return show(scene, table.slice(0, options.flights or FLIGHTS_DEFAULT), with_pipeline=with_pipeline)
+
+
+def _has_spark(*, is_wanted: bool) -> bool:
+    """Whether there is what the pipeline needs; if not, say so, or raise if it was asked for by name."""
+    from penstock.cli.demo_pipeline import check_spark
+
+    try:
+        check_spark()
+    except MissingExtraError as error:
+        if is_wanted:
+            raise
+        sys.stderr.write(f"penstock: note: this runs without the pipeline: {error}\n")
+        return False
+    return True
 
 
 def _match(table: "pa.Table") -> None:

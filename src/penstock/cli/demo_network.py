@@ -1,12 +1,15 @@
 """The network part of `penstock demo`: flights through an overlay of brokers; one is killed half-way.
 
 What is published, what arrived and how far it travelled is printed as it happens, and in a table in the end.
+Beside it, if it is wanted, a pipeline routes the same flights: see `demo_pipeline`.
 """
 
 import asyncio
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +22,8 @@ from penstock.model.events import Event
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from penstock.cli.demo_pipeline import Pipeline
+
 FLIGHTS_DEFAULT: Final = 30_000
 """January, and a little more."""
 
@@ -28,41 +33,69 @@ _WIDTH: Final = 140
 _WIDE: Final = 110
 """From so many columns on there is room for filters."""
 
+_POLL: Final = 0.1
 
-def show(scene: Scene, table: "pa.Table") -> int:
+
+def show(scene: Scene, table: "pa.Table", *, with_pipeline: bool = False) -> int:
     """Send flights through a network, and print what comes of it; the status is that of the program."""
     from penstock.net.matching import warm
 
     _introduce(scene)
-    with telling("network") as say:
-        say("loading kernels")
-        # Here and now, or all brokers would compile them at the same time.
-        warm()
-        say("trying every filter on every flight, to know what must arrive")
-        flights = Flights(scene, table)
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
-        play = Play(scene, flights, Path(folder))
-        try:
-            wrong = asyncio.run(_play(play))
-        finally:
-            # Whatever happened to the event loop: no process stays behind.
-            play.end_now()
-    _print_table(play)
-    _print_summary(play)
+    # Whatever happens: no process stays behind, and then no file.
+    with ExitStack() as ends:
+        folder = Path(
+            ends.enter_context(
+                tempfile.TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True)
+            )
+        )
+        with telling("network") as say:
+            say("loading kernels")
+            # Here and now, or all brokers would compile them at the same time.
+            warm()
+            pipeline = _start_pipeline(folder, table, ends) if with_pipeline else None
+            say("trying every filter on every flight, to know what must arrive")
+            flights = Flights(scene, table)
+        play = Play(scene, flights, folder)
+        ends.callback(play.end_now)
+        wrong = asyncio.run(_play(play, pipeline))
+    if scene.subscribers:
+        _print_table(play)
+        _print_summary(play)
+    if pipeline is not None:
+        _write(*pipeline.summary(play.began))
     if wrong:
         _write("What must not be:", *(f"  {line}" for line in wrong))
         return EXIT_FAILED
     return 0
 
 
-async def _play(play: Play) -> list[str]:
+def _start_pipeline(folder: Path, table: "pa.Table", ends: ExitStack) -> "Pipeline":
+    # With it comes the engine that its results are compared with.
+    from penstock.cli.demo_pipeline import Pipeline
+
+    pipeline = Pipeline(folder, table)
+    ends.callback(pipeline.end_now)
+    return pipeline
+
+
+async def _play(play: Play, pipeline: "Pipeline | None") -> list[str]:
     """Go through all of it, and end everything; give what must not be."""
     try:
         with telling("network") as say:
             await play.start(say)
-        await _fly(play)
+            if pipeline is not None:
+                say("waiting for Spark to subscribe")
+                await pipeline.subscribe([play.urls[home] for home in play.scene.pipeline])
+            await play.settle()
+        with _watching(play, pipeline):
+            await _fly(play, pipeline)
         # What crashed must be known before everybody is asked to end.
         wrong = list(play.wrong())
+        if pipeline is not None:
+            with telling("pipeline") as say:
+                say("ending Spark")
+                await pipeline.stop()
+            wrong += pipeline.check(play.excused)
     finally:
         await play.leave()
     with telling("network") as say:
@@ -70,9 +103,44 @@ async def _play(play: Play) -> list[str]:
         return wrong + await play.end()
 
 
-async def _fly(play: Play) -> None:
+@contextmanager
+def _watching(play: Play, pipeline: "Pipeline | None") -> Iterator[None]:
+    """Tell what the pipeline does meanwhile."""
+    if pipeline is None:
+        yield
+        return
+    task = asyncio.get_running_loop().create_task(_watch(play, pipeline))
+    try:
+        yield
+    finally:
+        task.cancel()
+        _tell_pipeline(play, pipeline, over=True)
+
+
+async def _watch(play: Play, pipeline: "Pipeline") -> None:
+    """Tell what the pipeline does, and have it change its table when the broker has been killed."""
+    is_changed = False
+    while True:
+        _tell_pipeline(play, pipeline)
+        if play.killed_at is not None and not is_changed:
+            is_changed = True
+            pipeline.add_version()
+        await asyncio.sleep(_POLL)
+
+
+def _tell_pipeline(play: Play, pipeline: "Pipeline", *, over: bool = False) -> None:
+    now = play.clock()
+    pipeline.take()
+    for line in pipeline.progress.lines(now, over=over):
+        _tell(now, f"pipeline: {line}")
+
+
+async def _fly(play: Play, pipeline: "Pipeline | None") -> None:
     pids = ", ".join(f"{broker.name} {broker.pid}" for broker in play.brokers)
     _write(f"{len(play.brokers)} brokers run (processes {pids}).")
+    if pipeline is not None and pipeline.progress.is_ready:
+        home = name(play.scene.pipeline[0])
+        _write(f"Spark runs (process {pipeline.pid}), and has subscribed to all flights at {home}.")
     count = len(play.flights)
     first = play.flights.most_wanted(range(max(1, count // 5)))
     last = play.flights.most_wanted(range(first + 1, count)) if count > 1 else None
@@ -80,10 +148,16 @@ async def _fly(play: Play) -> None:
     rows = [row for row in range(count) if row not in (first, last)]
     await play.publish(rows, _tell)
     await play.arrived(_tell, but=last)
-    _tell(play.last_delivery, f"the last of {play.delivered:,} deliveries, {play.late:,} of them late")
+    if play.inboxes:
+        _tell(play.last_delivery, f"the last of {play.delivered:,} deliveries, {play.late:,} of them late")
+    if pipeline is not None:
+        # So that there is something for it to route, if only the last flight.
+        await pipeline.has_version(2)
     if last is not None:
         await _trace(play, last)
         await play.arrived(_tell)
+    if pipeline is not None:
+        await pipeline.arrived()
 
 
 async def _trace(play: Play, row: int) -> None:

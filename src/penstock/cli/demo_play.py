@@ -110,14 +110,15 @@ class Play:
         """The longest time between publishing and delivery."""
         self.seconds = 0.0
         """From the first flight to the last delivery."""
-        self._begin = time.monotonic()
+        self.began = time.monotonic()
+        """When the first flight was published, by the system's clock."""
         self._publishers: list[penstock.Client] = []
         self._subscribers: list[penstock.Client] = []
         self._notes: deque[tuple[float, str]] = deque()
 
     def clock(self) -> float:
         """Seconds since the first flight."""
-        return time.monotonic() - self._begin
+        return time.monotonic() - self.began
 
     @property
     def delivered(self) -> int:
@@ -132,7 +133,7 @@ class Play:
     # Begin and end
 
     async def start(self, say: Say) -> None:
-        """Start brokers, connect clients, and wait until everybody knows what there is and who wants it."""
+        """Start brokers, and connect clients."""
         say("starting brokers")
         await asyncio.gather(*(broker.start() for broker in self.brokers))
         say("waiting for all links")
@@ -147,6 +148,9 @@ class Play:
             net = await self._connected(one)
             self._publishers.append(net)
             await net.advertise(one.filter)
+
+    async def settle(self) -> None:
+        """Wait until everybody knows what there is and who wants it."""
         await asyncio.sleep(Times().settle)
         await self._settled()
 
@@ -206,7 +210,7 @@ class Play:
     async def trace(self, row: int) -> dict[str, Any] | None:
         """Publish a flight and give the ways that it took; None if nobody reports them."""
         if self.killed_at is None and not self.delivered:
-            self._begin = time.monotonic()
+            self.began = time.monotonic()
         self.published_at[row] = self.clock()
         self.traced += 1
         net = self._publishers[self.flights.publisher[row]]
@@ -283,8 +287,10 @@ class Play:
         now = self.clock()
         if now < told + 1.0:
             return told
-        first = "" if published is None else f"{published:,} flights published and {self.traced} traced, "
-        tell(now, f"{first}{self.delivered:,} deliveries, {self.late:,} of them late")
+        parts = [] if published is None else [f"{published:,} flights published and {self.traced} traced"]
+        if self.inboxes:
+            parts.append(f"{self.delivered:,} deliveries, {self.late:,} of them late")
+        tell(now, ", ".join(parts))
         return now
 
     # What came of it

@@ -61,6 +61,8 @@ class Scene(msgspec.Struct, frozen=True):
     """Who connects to whom."""
     publishers: list[Client]
     subscribers: list[Client]
+    pipeline: tuple[int, ...]
+    """The brokers that the pipeline may talk to, the first one first."""
 
     @property
     def victim(self) -> int:
@@ -103,6 +105,7 @@ def make_scene(brokers: int) -> Scene:
             Client("Newark", "origin = 'EWR'", _homes(rim // 2, rim)),
         ],
         [Client(one.subscriber, one.filter, at) for one, at in zip(wanted, homes, strict=True)],
+        _homes(1, rim),
     )
 
 
