@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from spark_sessions import session_settings
+from spark_sessions import QUICK_START, session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Also for the Java that commands under test start.
+os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_START)
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 

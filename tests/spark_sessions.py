@@ -16,5 +16,5 @@ def session_settings(home: Path) -> dict[str, str]:
         "spark.local.dir": str(home / "local"),
         "spark.driver.memory": "1g",
         "spark.sql.streaming.stopTimeout": "30s",
-        "spark.driver.extraJavaOptions": f"{QUICK_START} -Dderby.system.home={home}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
     }

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame
 
 from penstock import Matcher
 from penstock.spark import builder, route, save_table
-from spark_sessions import QUICK_START
 
 RULES = {f"r{n:03}": f"x = {n % 7} and y > {n % 11}" for n in range(60)}
 
@@ -39,8 +38,6 @@ def main(master: str, folder: str) -> None:
         "spark.ui.enabled": "false",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
-        "spark.driver.extraJavaOptions": QUICK_START,
-        "spark.executor.extraJavaOptions": QUICK_START,
         "spark.cores.max": "2",
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         # Both executors, not the one that was there first.

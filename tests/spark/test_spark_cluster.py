@@ -13,7 +13,6 @@ import pyspark
 import pytest
 
 from penstock.spark.java import find_java
-from spark_sessions import QUICK_START
 
 _PATIENCE = 120
 
@@ -33,7 +32,6 @@ def _environment() -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
 
