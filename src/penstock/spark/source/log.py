@@ -125,6 +125,7 @@ class Log:
         self._lock = lock
         self._mutex = threading.Lock()
         self._segments = known
+        self._dealt_with = 0
         self._sizes = {segment: segment.path.stat().st_size for segment in known}
 
     @classmethod
@@ -160,8 +161,9 @@ class Log:
 
     @property
     def nbytes(self) -> int:
-        """The size of all files."""
-        return sum(self._sizes.values())
+        """The size of the files that are not dealt with: the last one stays, and must not count for ever."""
+        with self._mutex:
+            return sum(size for segment, size in self._sizes.items() if segment.end > self._dealt_with)
 
     def append(self, entries: Sequence[Entry]) -> int:
         """Write events; when this returns they stay. Return the position after them."""
@@ -191,6 +193,7 @@ class Log:
     def forget(self, position: int) -> None:
         """Delete the files whose events all lie before a position, but for the last file."""
         with self._mutex:
+            self._dealt_with = max(self._dealt_with, min(position, self.end))
             done = [segment for segment in self._segments[:-1] if segment.end <= position]
             for segment in done:
                 segment.path.unlink(missing_ok=True)
