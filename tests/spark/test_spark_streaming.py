@@ -302,3 +302,16 @@ def test_what_cannot_run_is_refused_before_it_starts(
         route_stream(options.pop("events"), options.pop("table"), **options)
     assert "\n" not in str(caught.value)
     assert not spark.streams.active
+
+
+def test_a_table_that_is_replaced_in_its_place_is_taken_up(spark: SparkSession, tmp_path: Path) -> None:
+    case = Case(spark, tmp_path, 3)
+
+    def replace(_: DataFrame, batch: int) -> None:
+        if batch == 0:
+            shutil.rmtree(case.rules)
+            save_version(case.rules, rules_of(2))
+
+    case.run([ParquetSink(case.routed), replace], unmatched="keep")
+    assert case.logged() == [1, 1, 1]
+    assert case.read() == case.expected([1, 2, 2])

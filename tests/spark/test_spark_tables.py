@@ -8,11 +8,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import InputError
 from penstock.matching.matcher import Matcher
-from penstock.spark import shipping
+from penstock.spark import shipping, tables
 from penstock.spark.encoding import cut, encoded, joined, write_block
 from penstock.spark.shipping import Shipped, mapped, pack, unpack
 from penstock.spark.tables import MANIFEST, Table, new_version, publish
@@ -287,3 +288,17 @@ def test_a_damaged_block_is_told_of_when_it_is_mapped(tmp_path: Path) -> None:
         os.truncate(file, file.stat().st_size // 2)
     with pytest.raises(InputError, match="block-00000: damaged"):
         blocks_of(mapped(table), 0, 1)
+
+
+def test_damaged_subscribers_are_told(tmp_path: Path) -> None:
+    """The file is mapped as it is: wrong offsets in it would be followed, to other texts or to nowhere."""
+    tables.write_subscribers(tmp_path, pa.array(["ana", None, "bo"]))
+    (file,) = tmp_path.iterdir()
+    found = tables.read_subscribers(tmp_path)
+    assert found is not None
+    assert found.to_pylist() == ["ana", None, "bo"]
+    data = file.read_bytes()
+    for damaged in (data[: len(data) // 2], b"", data + b"1234567", bytes([data[0] ^ 4]) + data[1:]):
+        file.write_bytes(damaged)
+        with pytest.raises(InputError, match="does not have its checksum"):
+            tables.read_subscribers(tmp_path)

@@ -149,3 +149,16 @@ def test_gathered_batches_have_the_same_rows_in_order(sizes: list[int], most: in
     # Two in a row would not have fitted into one.
     for one, other in pairwise(made):
         assert one.num_rows + other.num_rows > most
+
+
+def test_rows_that_match_more_than_can_be_held_are_matched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids of all rows together may have more than the 2 GB that an array of text can hold."""
+    monkeypatch.setattr(workers, "BYTES", 4_000)
+    monkeypatch.setattr(workers, "_FEW", 10)
+    blocks = [Block(Matcher({f"{name}{n:02}" * 5: f"x >= {n}" for n in range(20)})) for name in ("a", "b")]
+    rows = pa.RecordBatch.from_pydict({"x": list(range(64))})
+    found = list(workers.matched(rows, lambda some: some, blocks, "refuse"))
+    assert len(found) > 4
+    assert [x for some, _ in found for x in some["x"].to_pylist()] == list(range(64))
+    counts = [n for _, one in found for n in np.diff(one.offsets).tolist()]
+    assert counts == [2 * min(20, x + 1) for x in range(64)]

@@ -20,7 +20,7 @@ from penstock.spark.workers import (
     give_lists,
     give_rows,
     in_pieces,
-    match,
+    matched,
     run,
     under_plain_names,
 )
@@ -130,11 +130,16 @@ def _run(cell: _Cell, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.Recor
 def _matched(cell: _Cell, rows: "pa.RecordBatch", part: int) -> "Iterator[pa.RecordBatch]":
     task = cell.task
     blocks = blocks_of(task.where, *cell.ranges[part])
-    # By place: a column may have the very name of one of ours.
-    events = rows.select(list(range(len(cell.task.names))))
-    found = match(events.select(list(task.columns)), blocks, task.unsupported)
-    if cell.is_grouped:
-        # Where all events are to be there in the end, those of the first part are.
-        yield from in_pieces(rows, found, give_lists, keep=task.keep and part == 0)
-    else:
-        yield from in_pieces(events, found, give_rows, keep=False)
+
+    def whole(some: "pa.RecordBatch") -> "pa.RecordBatch":
+        # By place: a column may have the very name of one of ours.
+        return some.select(list(range(len(task.names))))
+
+    for some, found in matched(
+        rows, lambda some: whole(some).select(list(task.columns)), blocks, task.unsupported
+    ):
+        if cell.is_grouped:
+            # Where all events are to be there in the end, those of the first part are.
+            yield from in_pieces(some, found, give_lists, keep=task.keep and part == 0)
+        else:
+            yield from in_pieces(whole(some), found, give_rows, keep=False)

@@ -56,7 +56,9 @@ def find_java(launchers: Path | None = None) -> Java:
         if version is None or version < JAVA_MIN:
             seen.append(f"{java} is {'no Java that starts' if version is None else f'Java {version}'}")
             continue
-        if _version([str(java), _MODULE, "-version"]) is not None:
+        home = java.parent.parent
+        # A shim of a version manager need not lie in a folder bin.
+        if home / "bin" / "java" == java and _version([str(java), _MODULE, "-version"]) is not None:
             return Java(java.parent.parent, version, launched=False)
         return Java(_launched(java, launchers), version, launched=True)
     found = "; ".join(seen) or "there is none"

@@ -6,7 +6,7 @@ Events stay where they are: each task maps the table and matches its own rows, b
 table does not fit, or events are too few to keep all cores busy, both are laid out on a grid: see `grid`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Final, Literal
@@ -133,6 +133,7 @@ def route(
         memory=memory,
         profile=profile,
     )
+    _check_events(events)
     _event_columns(events.schema, wish)
     table, own = _table(events, subscriptions, wish)
     _given_schema(events.schema, wish, table)
@@ -165,6 +166,10 @@ def explain(
     events: "DataFrame", subscriptions: "DataFrame | Table | str | PathLike[str]", **options: object
 ) -> str:
     """How `route`, given the same, would run: the table, the attributes, the layout and why this one."""
+    unknown = sorted(set(options) - {field.name for field in fields(Wish)})
+    if unknown:
+        raise InputError(f"explain has no option {unknown[0]!r:.60}; it has those of route")
+    _check_events(events)
     # Compiled to be looked at: not a version that others would take up.
     wish = replace(Wish(**options), folder=None)  # type: ignore[arg-type]
     attributes = attributes_of(events.schema, wish.unsupported)
@@ -186,6 +191,11 @@ def explain(
     if never:
         lines.append("named by filters, and no column of the events: " + ", ".join(never))
     return "\n".join([*lines, layouts.explain(choice)])
+
+
+def _check_events(events: object) -> None:
+    if not hasattr(events, "mapInArrow"):
+        raise InputError(f"events are a DataFrame of Spark, not {type(events).__name__}")
 
 
 def _event_columns(schema: "StructType", wish: Wish) -> tuple[str, ...]:

@@ -168,10 +168,12 @@ class _Batches:
 
     def _where(self, session: "SparkSession", table: Table) -> Where:
         """How workers get at a version: it is sent to them once, not with every batch."""
-        if self._placed is None or self._placed[0] != table.path:
+        # Not by the path: another table may have been saved there.
+        key = mapped(table).key
+        if self._placed is None or self._placed[0] != key:
             if self._placed is not None and isinstance(self._placed[1], Shipped):
                 self._placed[1].broadcast.unpersist()
-            self._placed = (table.path, place(session, table, self._wish.share, own=False))
+            self._placed = (key, place(session, table, self._wish.share, own=False))
         return self._placed[1]
 
     def _hand_over(self, routed: "DataFrame", batch: int) -> None:

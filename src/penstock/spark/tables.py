@@ -4,7 +4,7 @@
       v000001/ …
       v000002/
         table.json            what is in it; written last
-        block-00000/          a saved matcher (`Matcher.save`), and `subscribers.arrow` where there are any
+        block-00000/          a saved matcher (`Matcher.save`), and `subscribers-….arrow` where there are any
         block-00001/ …        later blocks have later ids
         rejected.jsonl        what was left out, where that was asked for
 
@@ -13,6 +13,7 @@ that tasks which are given its path agree on what they match with. A folder of `
 of one block without versions.
 """
 
+import os
 import re
 import shutil
 import time
@@ -37,7 +38,6 @@ FORMAT_VERSION: Final = 1
 MANIFEST: Final = "table.json"
 MATCHER: Final = "manifest.json"
 """What a folder has that `Matcher.save` wrote."""
-SUBSCRIBERS: Final = "subscribers.arrow"
 REJECTED: Final = "rejected.jsonl"
 
 _VERSION: Final = re.compile(r"v(\d{6,})")
@@ -168,7 +168,7 @@ def checked_folder(folder: str | PathLike[str]) -> Path:
     if _SCHEME.match(text):
         raise InputError(
             f"{text}: a table is mapped into memory, so it lies in a folder that all workers have mounted "
-            "(NFS, /dbfs, /Volumes …), not in an object store; or give share='broadcast'"
+            "(NFS, /dbfs, /Volumes …), not in an object store"
         )
     return Path(text).absolute()
 
@@ -294,19 +294,29 @@ def write_subscribers(folder: Path, subscribers: "pa.Array") -> None:
     import pyarrow as pa
 
     table = pa.table({"subscriber": subscribers})
-    with pa.OSFile(str(folder / SUBSCRIBERS), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_file(out, table.schema) as writer:
         writer.write_table(table)
+    data = out.getvalue()
+    # The checksum is in the name: the file is mapped as it is, and wrong offsets in it would be followed.
+    with (folder / f"subscribers-{zlib.crc32(data):08x}.arrow").open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read_subscribers(folder: Path) -> "pa.Array | None":
     """The subscribers of a block's ids, if it has any."""
     import pyarrow as pa
 
-    file = folder / SUBSCRIBERS
-    if not file.exists():
+    file = next(folder.glob("subscribers-*.arrow"), None)
+    if file is None:
         return None
     try:
-        column = pa.ipc.open_file(pa.memory_map(str(file))).read_all().column("subscriber")
+        data = pa.memory_map(str(file)).read_buffer() if file.stat().st_size else pa.py_buffer(b"")
+        if file.name != f"subscribers-{zlib.crc32(data):08x}.arrow":
+            raise InputError(f"{folder}: damaged: {file.name} does not have its checksum")
+        column = pa.ipc.open_file(data).read_all().column("subscriber")
     except (OSError, pa.ArrowException, KeyError) as error:
-        raise InputError(f"{folder}: damaged: {SUBSCRIBERS}: {error}") from None
+        raise InputError(f"{folder}: damaged: {file.name}: {error}") from None
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -6,7 +6,7 @@ A worker process serves many tasks: the tables that it mapped last are kept.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -36,7 +36,17 @@ _ROWS: Final = 65_536
 _BYTES: Final = 1 << 27
 """Bytes of a batch, about, where rows are wide: a column of text holds 2 GB, and memory is shared by many."""
 
+BYTES: Final = 1 << 28
+"""Bytes of ids that are held at once: an Arrow array of text cannot have 2 GB, and a worker should not."""
+
+_FEW: Final = 100_000
+"""So few ids need not be looked at for that."""
+
 _loaded: "OrderedDict[tuple[str, int, int], list[Block]]" = OrderedDict()
+
+
+class TooMuchError(Exception):
+    """Rows match more than can be held at once: match fewer of them."""
 
 
 class Found(NamedTuple):
@@ -77,8 +87,18 @@ class Block:
         place[order] = np.arange(len(ids))
         return ids.take(order), place
 
-    def match(self, rows: "pa.RecordBatch", unsupported: Unsupported) -> Found:
-        """What each row matches."""
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        """The bytes of each id, in the order of text, or of its subscriber, if they are more."""
+        import pyarrow.compute as pc
+
+        texts = [self._order[0]] if self._subscribers is None else [self._order[0], self._subscribers]
+        sizes = [pc.binary_length(text).fill_null(0).to_numpy(zero_copy_only=False) for text in texts]
+        found: NDArray[np.int64] = np.max(sizes, axis=0).astype(np.int64)
+        return found
+
+    def match(self, rows: "pa.RecordBatch", unsupported: Unsupported, most: int = BYTES) -> Found:
+        """What each row matches; raises TooMuchError where that is more bytes than these, of several rows."""
         import pyarrow as pa
 
         from penstock.matching.kernels.results import sort_places
@@ -86,6 +106,8 @@ class Block:
         ids, place = self._order
         matches = self.matcher.match_batch(rows, unsupported=unsupported)
         places = sort_places(matches.offsets, matches.numbers, place)
+        if len(places) > _FEW and rows.num_rows > 1 and self._lengths[places].sum() > most:
+            raise TooMuchError
         taken = pa.array(places)
         subscribers = None if self._subscribers is None else self._subscribers.take(taken)
         return Found(matches.offsets, ids.take(taken), subscribers)
@@ -135,8 +157,31 @@ def run(task: Task, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordB
     for rows in gathered(batches):
         if task.names:
             rows = rows.rename_columns(list(task.names))
-        found = match(rows.select(list(task.columns)), blocks, task.unsupported)
-        yield from in_pieces(rows, found, GIVE[task.output], keep=task.keep)
+        for some, found in matched(rows, partial(_events, task), blocks, task.unsupported):
+            yield from in_pieces(some, found, GIVE[task.output], keep=task.keep)
+
+
+def _events(task: Task, rows: "pa.RecordBatch") -> "pa.RecordBatch":
+    return rows.select(list(task.columns))
+
+
+def matched(
+    rows: "pa.RecordBatch",
+    events_of: "Callable[[pa.RecordBatch], pa.RecordBatch]",
+    blocks: Sequence[Block],
+    unsupported: Unsupported,
+) -> "Iterator[tuple[pa.RecordBatch, Found]]":
+    """The rows in order with what they match, as many at a time as can be held."""
+    pending = [rows]
+    while pending:
+        some = pending.pop()
+        try:
+            found = match(events_of(some), blocks, unsupported)
+        except TooMuchError:
+            half = some.num_rows // 2
+            pending += [some.slice(half), some.slice(0, half)]
+            continue
+        yield some, found
 
 
 def gathered(
@@ -167,7 +212,8 @@ def match(rows: "pa.RecordBatch", blocks: Sequence[Block], unsupported: Unsuppor
     some = has_attribute(rows)
     if some is None:
         try:
-            return _joined([block.match(rows, unsupported) for block in blocks], rows.num_rows)
+            most = BYTES // max(1, len(blocks))
+            return _joined([block.match(rows, unsupported, most) for block in blocks], rows.num_rows)
         except PenstockError as error:
             raise _told(error, rows) from None
     # Also where there is none at all: the answer has the columns that the table's answers have.

@@ -86,8 +86,19 @@ def profile(
     if events.isStreaming:
         raise InputError("a stream has no end to be profiled at: give profile() what it has written so far")
     attributes = attributes_of(events.schema, unsupported)
+    _check_names(attributes)
     made = _profiles(events, attributes, bins, top) if attributes else []
     return events.sparkSession.createDataFrame(_table(made), PROFILE)
+
+
+def _check_names(attributes: list[Attribute]) -> None:
+    """Refuse names that Spark would not tell apart where it looks columns up."""
+    seen: dict[str, str] = {}
+    for attribute in attributes:
+        other = seen.setdefault(attribute.name.lower(), attribute.name)
+        if other != attribute.name:
+            both = f"{other!r:.80} and {attribute.name!r:.80}"
+            raise InputError(f"the columns {both} differ in case only: rename one")
 
 
 def _table(made: list[AttributeProfile]) -> "pa.Table":

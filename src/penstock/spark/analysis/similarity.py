@@ -134,8 +134,8 @@ def _checked(thresholds: Sequence[float]) -> list[float]:
 def history_from_trace(lines: "DataFrame") -> "DataFrame":
     """The history of a run from the lines of its trace, as `penstock sim --trace` writes them.
 
-    Read them with `spark.read.schema(TRACE).json(path)`, which need not look through the file for a schema;
-    what `spark.read.json` finds by itself will do too.
+    Read them with `spark.read.schema(TRACE).json(path)`: lines are of several kinds, and what Spark makes out
+    by itself suits none.
     """
     from pyspark.sql import functions
 
@@ -145,6 +145,12 @@ def history_from_trace(lines: "DataFrame") -> "DataFrame":
         raise InputError(
             f"lines of a trace have {', '.join(missing)}, these have not: "
             f"read them with spark.read.schema(TRACE).json(path)"
+        )
+    kind = lines.schema["subscriptions"].dataType.simpleString()
+    if kind != "array<string>":
+        raise InputError(
+            f"the subscriptions of a trace are array<string>, these are {kind}: read the trace with "
+            "spark.read.schema(TRACE).json(path), TRACE from penstock.spark.analysis.similarity"
         )
     column = functions.col
     told = lines.where(column("kind").isin("Publish", "Deliver") & column("number").isNotNull()).select(

@@ -119,7 +119,9 @@ class Run:
         routed = route(watched, found, **options)
         sinks = sinking.sinks_of(pipeline)
         # The same pipeline may write its results anew, and nobody else's.
-        owner = Owner(f"batch {self.summary.name}", f"of a batch named {self.summary.name}: none")
+        over = getattr(pipeline.source, "path", "")
+        named = f"{self.summary.name} over {over if isinstance(over, str) else ', '.join(over)}"
+        owner = Owner(f"batch {named}", f"of the batch {named}: none")
         prepare(sinks, owner, routed.schema)
         sinking.count_with(self._counts, sinks)
         if len(sinks) > 1:

@@ -80,6 +80,9 @@ def _hush_python() -> None:
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    # A call to Java that a signal interrupts is told with a traceback, by the root logger itself.
+    logging.getLogger().setLevel(logging.CRITICAL + 1)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
 
 
 def _end(gateway: Any) -> None:
