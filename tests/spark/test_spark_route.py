@@ -328,3 +328,12 @@ def test_a_profile_tells_how_many_events_there_are(spark: SparkSession) -> None:
     known = profile(events)
     assert "events: 500," in explain(events, rules, profile=known)
     assert route(events, rules, profile=known).count() == 250
+
+
+def test_a_table_that_no_worker_can_hold_is_cut(spark: SparkSession) -> None:
+    events = spark.range(40).selectExpr("id % 50 as x")
+    rules = spark.createDataFrame([(f"r{n:03}", f"x = {n}") for n in range(400)], RULES)
+    size = int(explain(events, rules).split(" bytes", 1)[0].rsplit(" ", 1)[1].replace(",", ""))
+    # Tables as small as this grow with every block; the larger the smaller the share of that.
+    assert ", 4 blocks, " in explain(events, rules, memory=size * 2 // 3)
+    assert route(events, rules, memory=size * 2 // 3).count() == 40

@@ -254,16 +254,29 @@ def _table(
     check_static(subscriptions)
     fixed = wish.fixed_layout
     folder = scratch_folder() if wish.folder is None else wish.folder
-    made = save_table(
+    compile_table = partial(
+        save_table,
         subscriptions,
         folder,
         language=wish.language,
-        blocks=fixed.subscription_parts if fixed else None,
         compile_on="driver" if wish.folder is None and not is_local(events.sparkSession) else "auto",
         invalid=wish.invalid,
         profile=wish.profile,
     )
+    made = compile_table(blocks=fixed.subscription_parts if fixed else None)
+    blocks = _blocks_that_fit(events, made, wish)
+    if fixed is None and blocks > len(made.blocks):
+        # How large it is, nobody knew before.
+        made = compile_table(blocks=blocks)
     return made, wish.folder is None
+
+
+def _blocks_that_fit(events: "DataFrame", table: Table, wish: Wish) -> int:
+    """So many blocks has a table to have, for each of a worker's tasks to hold one of them."""
+    memory = memory_of(events.sparkSession) if wish.memory is None else wish.memory
+    if memory is None or table.nbytes <= memory:
+        return 1
+    return min(max(1, table.filters), -(-table.nbytes * cores_of(events.sparkSession) // max(1, memory)))
 
 
 def chosen_layout(events: "DataFrame", table: Table, wish: Wish, *, own: bool = False) -> Choice:
