@@ -161,10 +161,7 @@ class SyncClient:
             self._stop()
 
     def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        if not self._loop.is_closed():
-            self._loop.close()
+        _end(self._loop, self._thread)
 
     def __enter__(self) -> "SyncClient":
         return self
@@ -173,6 +170,26 @@ class SyncClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """End the loop of a thread, and the thread."""
+    if thread.is_alive():
+        asyncio.run_coroutine_threadsafe(_at_rest(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+    if not loop.is_closed():
+        loop.close()
+
+
+async def _at_rest() -> None:
+    """Connections that were closed are closed in the next rounds of the loop: let it have them."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 async def _connected(url: str | Sequence[str], options: dict[str, Any]) -> Client:
@@ -191,8 +208,6 @@ def connect_sync(url: str | Sequence[str] = "penstock://127.0.0.1:7400", **optio
     try:
         client = asyncio.run_coroutine_threadsafe(_connected(url, options), loop).result()
     except BaseException:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        _end(loop, thread)
         raise
     return SyncClient(loop, thread, client)
