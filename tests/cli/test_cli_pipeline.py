@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from penstock.cli.demo_pipeline import members
 from penstock.cli.main import main
 from penstock.spark.pipeline.config import example
 
@@ -45,7 +47,7 @@ def started(*arguments: str) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # As a terminal does it: Ctrl-C comes to the program and to the Java machine.
+        # As a terminal does it: Ctrl-C comes to a group of processes.
         start_new_session=True,
     )
 
@@ -61,12 +63,12 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def is_there(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def nothing_stays(process: "subprocess.Popen[str]") -> None:
+    """All that it started end with it, the Java machine too; a helper of that may take a moment."""
+    end = time.monotonic() + HANGS
+    while members(process.pid):
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def rows(folder: Path) -> list[tuple[str, int, list[str]]]:
@@ -122,7 +124,26 @@ def test_a_stream_goes_on_with_subscriptions_as_they_are_then_and_ctrl_c_ends_it
     assert "1 batch, 3 events in, 1 rows out, 1 matches" in out
     assert "(version 2)" in out
     assert rows(Path("out")) == sorted([*first, ("UA", 1, ["new"])])
-    # All that it started end with it, the Java machine too; a helper of that may take a moment.
-    while is_there(process.pid):
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    nothing_stays(process)
+
+
+def is_java(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[0].endswith(b"/java")
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="this system does not list its processes")
+@pytest.mark.parametrize("to", ["us", "all of us"])
+def test_who_is_stopped_while_java_starts_leaves_no_java(to: str) -> None:
+    pipeline('kind = "files"\npath = "in"\nformat = "json"', 'kind = "parquet"\npath = "out"')
+    process = started("run", "p.toml")
+    end = time.monotonic() + HANGS
+    while not any(map(is_java, members(process.pid))) and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    for one in [process.pid] if to == "us" else members(process.pid):
+        with suppress(ProcessLookupError):
+            os.kill(one, signal.SIGTERM)
+    assert ended(process) == (130, "", "penstock: interrupted\n")
+    nothing_stays(process)

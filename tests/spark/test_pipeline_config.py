@@ -13,7 +13,9 @@ from penstock.errors import InputError
 from penstock.spark.pipeline.checks import format_of, trigger_of
 from penstock.spark.pipeline.config import Files, Folder, Network, Pipeline, example, load, parse
 from penstock.spark.pipeline.progress import EVENTS, Backlog, Summary, Tally, batch_line, stream_line
+from penstock.spark.pipeline.run import check_checkpoint, owner_of_batch
 from penstock.spark.pipeline.sessions import in_keys, said_by_spark
+from penstock.spark.sinks import Owner
 
 FOLDER = 'kind = "folder"\npath = "in"\nformat = "json"'
 CONSOLE = 'kind = "console"'
@@ -31,7 +33,7 @@ def text(
 
 def said(toml: str, **overrides: Any) -> str:
     with pytest.raises(InputError) as error:
-        parse(toml, "p.toml", "/home", overrides)
+        parse(toml, "p.toml", "/here", overrides)
     return str(error.value)
 
 
@@ -51,7 +53,7 @@ def test_paths_are_those_from_the_file_on_and_of_flags_from_where_we_are(
 
 def test_addresses_are_no_paths() -> None:
     files = 'kind = "files"\npath = ["s3a://b/a.parquet", "file:///x/b.parquet"]'
-    found = parse(text(files, above=""), "p.toml", "/home")
+    found = parse(text(files, above=""), "p.toml", "/here")
     assert isinstance(found.source, Files)
     assert found.source.path == ["s3a://b/a.parquet", "/x/b.parquet"]
     assert not found.is_stream
@@ -144,7 +146,7 @@ def test_the_example_is_a_pipeline_also_with_each_other_source_and_sink_of_it() 
         ),
         (
             text('kind = "files"\npath = "a.txt"', above=""),
-            "source.format: is missing; /home/a.txt does not end in",
+            "source.format: is missing; /here/a.txt does not end in",
         ),
         (
             text('kind = "files"\npath = ["a.csv", "b.json"]', above=""),
@@ -289,6 +291,32 @@ def test_the_summary_says_what_came_of_it_and_where_it_is() -> None:
         "results: parquet out",
         "checkpoint: state; the next run goes on from there",
     ]
+
+
+def test_the_summary_of_a_run_that_another_cannot_go_on_from_says_so() -> None:
+    lines = Summary(name="p", kind="stream", checkpoint="state", resumes=False).lines()
+    assert lines[1:] == ["checkpoint: state; the next run needs another"]
+
+
+def test_batches_of_one_name_over_other_files_do_not_replace_each_others_results() -> None:
+    def owner(*files: str) -> Owner:
+        paths = ", ".join(f'"{file}"' for file in files)
+        return owner_of_batch("p", parse(text(f'kind = "files"\npath = [{paths}]', above=""), "p.toml"))
+
+    assert owner("a.csv") == owner("a.csv")
+    assert len({owner("a.csv").query, owner("b.csv").query, owner("a.csv", "b.csv").query}) == 3
+
+
+def test_a_socket_does_not_begin_where_an_earlier_run_ended(tmp_path: Path) -> None:
+    socket = 'kind = "socket"\nhost = "localhost"\nport = 9'
+    made = parse(text(socket, above=f'checkpoint = "{tmp_path}"'), "p.toml")
+    check_checkpoint(made)
+    (tmp_path / "offsets").mkdir()
+    check_checkpoint(made)
+    (tmp_path / "offsets" / "0").touch()
+    with pytest.raises(InputError, match=r"^checkpoint: .* is of an earlier run, and a socket cannot send"):
+        check_checkpoint(made)
+    check_checkpoint(parse(text(above=f'checkpoint = "{tmp_path}"'), "p.toml"))
 
 
 def test_of_what_spark_says_one_sentence_is_told() -> None:

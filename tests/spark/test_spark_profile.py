@@ -385,6 +385,8 @@ def test_no_rows_no_attributes_and_wrong_questions_are_answered_plainly(spark: S
     assert profile(spark.createDataFrame([], "x binary"), unsupported="skip").collect() == []
     with pytest.raises(InputError, match="bins is a whole number"):
         profile(spark.range(1), bins=0)
+    with pytest.raises(InputError, match="the columns 'x' and 'X' differ in case only: rename one"):
+        profile(spark.createDataFrame([(1, 2)], "x long, X long"))
     with pytest.raises(InputError, match="a stream has no end"):
         profile(spark.readStream.format("rate").load())
     with pytest.raises(InputError, match="no profile as profile"):

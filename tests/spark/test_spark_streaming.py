@@ -259,6 +259,7 @@ def file_in_routed(case: Case) -> dict[str, Any]:
         (lambda case: {"table": case.folder / "none"}, "the folder does not exist"),
         (lambda case: {"table": case.folder}, "no table is saved here"),
         (lambda _: {"table": "s3a://bucket/rules"}, "mapped into memory"),
+        (lambda case: {"table": case.events}, "the folder of a saved table, not DataFrame"),
         (half_written, "half-written"),
         (file_in_routed, r"something else here .'other.parquet'"),
         (

@@ -110,6 +110,21 @@ def test_pruning(tmp_path: Path) -> None:
         Table.prune(tmp_path, keep=0)
 
 
+def test_what_a_pruning_left_that_was_ended_is_removed_days_later(tmp_path: Path) -> None:
+    for _ in range(2):
+        published(tmp_path)
+    (tmp_path / "v000001" / MANIFEST).unlink()
+    assert published(tmp_path) == 3
+    # Somebody may still be at it.
+    assert (tmp_path / "v000001").exists()
+    os.utime(tmp_path / "v000001", (0, 0))
+    (tmp_path / "v000009").mkdir()
+    os.utime(tmp_path / "v000009", (0, 0))
+    assert published(tmp_path) == 10
+    assert not (tmp_path / "v000001").exists()
+    assert (tmp_path / "v000009").exists()
+
+
 def test_compiled_subscriptions_are_a_table(tmp_path: Path) -> None:
     Matcher([(10, "x = 1"), (9, "x = 1"), ("b", "y = 1")]).save(tmp_path / "compiled")
     table = Table.open(tmp_path / "compiled")
@@ -154,6 +169,10 @@ DAMAGES = {
     "a block gone": (
         lambda f: shutil.rmtree(f / "v000001" / "block-00001"),
         "damaged: the block 'block-00001' is not there",
+    ),
+    "a block that is not copied whole": (
+        lambda f: os.truncate(next((f / "v000001" / "block-00001").glob("*.bin")), 8),
+        "damaged, or not copied whole: files of the block 'block-00001'",
     ),
     "a folder": (
         lambda f: ((f / "v000001" / MANIFEST).unlink(), (f / "v000001" / MANIFEST).mkdir()),

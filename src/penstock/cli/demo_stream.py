@@ -25,7 +25,7 @@ import msgspec
 
 from penstock.cli.demo_scene import ROW
 from penstock.spark.sinks import BATCH, ParquetSink
-from penstock.spark.versions_log import Home, VersionsLog
+from penstock.spark.versions_log import HOME, Home, VersionsLog
 from penstock.workloads.flights import Subscription, subscriptions
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class _Stream:
             .option("maxEventsPerBatch", _BATCH_MAX)
             .load()
         )
-        log = Home(checkpoint / "penstock").log
+        log = Home(checkpoint / HOME).log
         query = route_stream(
             events,
             self._rules,

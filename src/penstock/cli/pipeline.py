@@ -32,18 +32,21 @@ def run(options: argparse.Namespace) -> int:
     """Run a pipeline and print the figures."""
     pipeline, name = _loaded(options)
     stop = Stop()
-    with _session(options, pipeline, name) as session, _telling(name, quiet=options.quiet) as tell:
-        with _asked_by_signals(stop):
-            summary = Run(session, pipeline, name, stop, tell).wait()
-        if summary.ended == "failed":
-            options.keep_log = True
+    with _telling(name, quiet=options.quiet) as tell:
+        tell("starting Spark")
+        with _session(options, pipeline, name) as session:
+            with _asked_by_signals(stop):
+                summary = Run(session, pipeline, name, stop, tell).wait()
+            if summary.ended == "failed":
+                options.keep_log = True
     return _told(summary, options)
 
 
 def explain(options: argparse.Namespace) -> int:
     """Print what a pipeline would do."""
     pipeline, name = _loaded(options)
-    with _session(options, pipeline, name) as session:
+    with telling(name) as tell, _session(options, pipeline, name) as session:
+        tell("looking at the source and the subscriptions")
         try:
             text = explained(session, pipeline)
         except PenstockError as error:

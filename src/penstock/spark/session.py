@@ -5,8 +5,11 @@ session too; docs/PIPELINE.md says why.
 """
 
 import os
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import MissingExtraError
@@ -58,3 +61,29 @@ def builder(
     for key, value in {**SETTINGS, **local, **(settings or {})}.items():
         made = made.config(key, value)
     return made
+
+
+@contextmanager
+def signals_held_back() -> Iterator[None]:
+    """While Java starts, have Ctrl-C and SIGTERM wait; then raise KeyboardInterrupt, if there was any.
+
+    pyspark removes the folder in which Java tells its port if it is interrupted there. Java then waits for
+    ever, for nobody, and nothing is left here to end it by.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    told: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        told.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if told:
+            # Whatever became of the start: Java may have been told to end, too.
+            raise KeyboardInterrupt

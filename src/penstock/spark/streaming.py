@@ -27,7 +27,7 @@ from penstock.spark.routing import Unmatched, Wish, chosen_layout, routed_by
 from penstock.spark.shipping import Shipped, Where, mapped
 from penstock.spark.sinks import ForeachSink, Owner, Sink, prepare
 from penstock.spark.tables import Table, checked_folder
-from penstock.spark.versions_log import Entry, Home, Run, mark_of, reopened
+from penstock.spark.versions_log import HOME, Entry, Home, Run, mark_of, reopened
 from penstock.spark.workers import Output
 
 if TYPE_CHECKING:
@@ -88,6 +88,11 @@ def route_stream(
         rows=rows,
         memory=memory,
     )
+    if not isinstance(table, str | PathLike):
+        raise InputError(
+            f"table is the folder of a saved table, not {type(table).__name__}: its versions are what "
+            "changes while the query runs; save_table(subscriptions, folder) makes the first"
+        )
     if not events.isStreaming:
         raise InputError("these events do not stream: use route(events, …), and write what it gives")
     given = _sinks(sinks)
@@ -223,7 +228,7 @@ def _homes(checkpoint: str | PathLike[str] | None, log: str | PathLike[str] | No
             "a stream needs checkpoint=, a folder of its own: without it, it would begin anew at each start"
         )
     place = local_folder(checkpoint)
-    own = None if place is None else place / "penstock"
+    own = None if place is None else place / HOME
     home = own if log is None else local_folder(log)
     if home is None:
         raise InputError(

@@ -26,6 +26,7 @@ from penstock.spark.encoding import (
     write_block,
 )
 from penstock.spark.expecting import SAMPLE
+from penstock.spark.places import write_whole
 from penstock.spark.shipping import block_name
 from penstock.spark.tables import REJECTED, BlockFacts, Table, checked_folder, new_version, publish
 
@@ -91,7 +92,7 @@ def save_table(
         made = make(subscriptions, written, language, blocks or 1, invalid, sample)
         if made.rejected:
             lines = b"".join(msgspec.json.encode(row) + b"\n" for row in made.rejected)
-            (written / REJECTED).write_bytes(lines)
+            write_whole(written / REJECTED, lines)
         has_subscribers = "subscriber" in subscriptions.columns
         return publish(
             written,

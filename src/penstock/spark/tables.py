@@ -27,6 +27,7 @@ import msgspec
 
 from penstock.errors import InputError
 from penstock.matching.folders import new_folder, sync
+from penstock.spark.places import write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -209,6 +210,13 @@ def _read(folder: Path) -> Table:
     missing = [block.folder for block in found.blocks if not (folder / block.folder / MATCHER).exists()]
     if missing:
         raise InputError(f"{folder}: damaged: the block {missing[0]!r:.80} is not there")
+    # A copy that has not come to its end has all names. Here it costs a look; in a worker, a job.
+    short = [block.folder for block in found.blocks if _nbytes(folder / block.folder) != block.nbytes]
+    if short:
+        raise InputError(
+            f"{folder}: damaged, or not copied whole: files of the block {short[0]!r:.80} are not as large "
+            "as they were when it was saved"
+        )
     return Table(
         str(folder), found.version, tuple(found.names), found.subscribers, tuple(found.blocks), found.rejected
     )
@@ -224,8 +232,11 @@ def _of_matcher(folder: Path) -> Table:
 def facts_of(matcher: "Matcher", folder: Path, name: str) -> BlockFacts:
     """What a block's folder has."""
     filters = sum(table.size for table in matcher.tables())
-    nbytes = sum(entry.stat().st_size for entry in folder.iterdir() if entry.is_file())
-    return BlockFacts(name, len(matcher), filters, nbytes)
+    return BlockFacts(name, len(matcher), filters, _nbytes(folder))
+
+
+def _nbytes(folder: Path) -> int:
+    return sum(entry.stat().st_size for entry in folder.iterdir() if entry.is_file())
 
 
 def _checksum(manifest: _Manifest) -> int:
@@ -245,9 +256,21 @@ def new_version(folder: Path) -> Path:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what writers left behind that died long ago: nobody works on a version for days."""
+    """Remove what was left behind by those that died long ago: nobody works on a version for days.
+
+    That is what writers began, and the rest of versions that were being removed. Those are older than one
+    that is there, so that no number is given twice.
+    """
     long_ago = time.time() - _ABANDONED_S
-    for left in folder.glob(".v0-*"):
+    newest = max(Table.versions(folder), default=0)
+    rests = [
+        entry
+        for entry in folder.iterdir()
+        if (found := _VERSION.fullmatch(entry.name))
+        and int(found[1]) < newest
+        and not (entry / MANIFEST).exists()
+    ]
+    for left in [*folder.glob(".v0-*"), *rests]:
         with suppress(FileNotFoundError):
             if left.stat().st_mtime < long_ago:
                 shutil.rmtree(left, ignore_errors=True)
@@ -267,8 +290,7 @@ def publish(
         version = _latest(folder) + 1
         made = _Manifest(FORMAT, FORMAT_VERSION, version, sorted(names), subscribers, rejected, blocks)
         made = msgspec.structs.replace(made, crc32=_checksum(made))
-        (written / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1))
-        sync(written)
+        write_whole(written / MANIFEST, msgspec.json.format(msgspec.json.encode(made), indent=1))
         try:
             # Where somebody else has just written this version, the folder is there, and not empty.
             written.rename(folder / version_name(version))

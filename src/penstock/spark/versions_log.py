@@ -23,6 +23,9 @@ from penstock.errors import InputError
 from penstock.spark.places import write_whole
 from penstock.spark.tables import MANIFEST, MATCHER, Table
 
+HOME: Final = "penstock"
+"""The folder below a checkpoint that is ours."""
+
 KEPT: Final = 100
 """Entries that are kept. More than the one that Spark may come back to."""
 

@@ -19,7 +19,7 @@ from penstock.bench.spark.trial import Choices, Say, Trial
 from penstock.bench.spark.workload import FILES, check_space
 from penstock.errors import InputError
 from penstock.spark.placing import cores_of
-from penstock.spark.session import builder
+from penstock.spark.session import builder, signals_held_back
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -126,12 +126,15 @@ def _session(master: str, folder: Path) -> "Iterator[SparkSession]":
         "spark.sql.files.maxPartitionBytes": "32m",
     }
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    session = builder("penstock-bench", master, settings).getOrCreate()
+    session: SparkSession | None = None
     try:
+        with signals_held_back():
+            session = builder("penstock-bench", master, settings).getOrCreate()
         with _ending_jobs(session, before):
             yield session
     finally:
-        session.stop()
+        if session is not None:
+            session.stop()
         shutil.rmtree(folder / "local", ignore_errors=True)
 
 

@@ -28,6 +28,8 @@ class Summary(msgspec.Struct, kw_only=True):
     table_version: int | None = None
     sinks: list[str] = []
     checkpoint: str | None = None
+    resumes: bool = True
+    """Whether another run can go on from the checkpoint."""
     error: str | None = None
 
     def lines(self) -> list[str]:
@@ -40,11 +42,14 @@ class Summary(msgspec.Struct, kw_only=True):
         found = [
             f"{self.name}: {how} after {self.seconds:,.1f} s: {batches}{self.events:,} events in, "
             f"{self.routed:,} rows out, {self.matches:,} matches, {self.events_per_s:,.0f} events/s",
-            f"table: {self.table}{version}",
-            *(f"results: {sink}" for sink in self.sinks),
         ]
+        # Neither is known of a run that was stopped before it began.
+        if self.table:
+            found.append(f"table: {self.table}{version}")
+        found += [f"results: {sink}" for sink in self.sinks]
         if self.checkpoint is not None:
-            found.append(f"checkpoint: {self.checkpoint}; the next run goes on from there")
+            next_run = "the next run goes on from there" if self.resumes else "the next run needs another"
+            found.append(f"checkpoint: {self.checkpoint}; {next_run}")
         return found
 
 

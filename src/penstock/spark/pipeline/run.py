@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,13 +11,15 @@ from penstock.errors import InputError, PenstockError
 from penstock.spark.pipeline import progress as telling
 from penstock.spark.pipeline import sinks as sinking
 from penstock.spark.pipeline.checks import trigger_of
-from penstock.spark.pipeline.config import Folder, Pipeline, is_remote
+from penstock.spark.pipeline.config import Folder, Pipeline, Socket, is_remote
 from penstock.spark.pipeline.progress import Backlog, Summary, Tally
 from penstock.spark.pipeline.sessions import in_keys, placed, said_by_spark
 from penstock.spark.pipeline.sources import described, events_of
-from penstock.spark.pipeline.subscriptions import is_table, subscriptions_of, table_for_stream
+from penstock.spark.pipeline.subscriptions import subscriptions_of, table_for_stream
 from penstock.spark.routing import COLUMN
+from penstock.spark.sinks import Owner
 from penstock.spark.tables import Table
+from penstock.spark.versions_log import HOME, Home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +65,7 @@ class Run:
             kind="stream" if pipeline.is_stream else "batch",
             sinks=[sinking.described(sink) for sink in pipeline.sinks],
             checkpoint=pipeline.checkpoint,
+            resumes=not isinstance(pipeline.source, Socket),
         )
 
     def wait(self) -> Summary:
@@ -73,8 +77,9 @@ class Run:
         while thread.is_alive():
             thread.join(_LOOK_S)
             if self._stop.asked.is_set() and not self._streams:
-                # Again and again: the next job may have begun meanwhile.
-                self._session.sparkContext.cancelAllJobs()
+                # Again and again: the next job may have begun meanwhile. Or Java was told to end, as we were.
+                with suppress(Exception):
+                    self._session.sparkContext.cancelAllJobs()
         if self._error is not None and self._stop.asked.is_set():
             self.summary.ended = "interrupted"
         elif isinstance(self._error, PenstockError) and not self._runs:
@@ -100,7 +105,7 @@ class Run:
         from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
         from penstock.spark.routing import route
-        from penstock.spark.sinks import Owner, prepare
+        from penstock.spark.sinks import prepare
 
         pipeline = self._pipeline
         self._tell("reading the schema")
@@ -118,11 +123,7 @@ class Run:
         watched = events.observe(told, F.count(F.lit(1)).alias("n"))
         routed = route(watched, found, **options)
         sinks = sinking.sinks_of(pipeline)
-        # The same pipeline may write its results anew, and nobody else's.
-        over = getattr(pipeline.source, "path", "")
-        named = f"{self.summary.name} over {over if isinstance(over, str) else ', '.join(over)}"
-        owner = Owner(f"batch {named}", f"of the batch {named}: none")
-        prepare(sinks, owner, routed.schema)
+        prepare(sinks, owner_of_batch(self.summary.name, pipeline), routed.schema)
         sinking.count_with(self._counts, sinks)
         if len(sinks) > 1:
             # Or each of them would have all events routed again.
@@ -157,6 +158,7 @@ class Run:
 
         pipeline = self._pipeline
         self._tell("reading the schema")
+        check_checkpoint(pipeline)
         events = events_of(self._session, pipeline)
         self._tell("compiling subscriptions")
         folder = table_for_stream(self._session, pipeline)
@@ -182,8 +184,7 @@ class Run:
             self._counts.settle()
             self.summary.batches, self.summary.events = tally.batches, tally.events
             self.summary.table = pipeline.subscriptions.path
-            if is_table(folder):
-                self.summary.table_version = Table.open(folder).version
+            self.summary.table_version = _last_version(pipeline)
             self._count()
 
     def _watch(self, query: "StreamingQuery", tally: Tally) -> None:
@@ -254,6 +255,13 @@ def explained(session: "SparkSession", pipeline: Pipeline) -> str:
     return "\n".join(lines)
 
 
+def owner_of_batch(name: str, pipeline: Pipeline) -> Owner:
+    """Whose results those of files are: the same pipeline may write them anew, and nobody else's."""
+    over = getattr(pipeline.source, "path", "")
+    named = f"{name} over {over if isinstance(over, str) else ', '.join(over)}"
+    return Owner(f"batch {named}", f"of the batch {named}: none")
+
+
 def _options(pipeline: Pipeline) -> dict[str, Any]:
     route = pipeline.route
     return {
@@ -262,6 +270,29 @@ def _options(pipeline: Pipeline) -> dict[str, Any]:
         "column": route.column,
         "unsupported": route.unsupported,
     }
+
+
+def check_checkpoint(pipeline: Pipeline) -> None:
+    """Refuse to go on where a source cannot; Spark would fail in the first batch, of offsets out of order."""
+    if not isinstance(pipeline.source, Socket):
+        return
+    offsets = Path(pipeline.checkpoint or "") / "offsets"
+    if offsets.is_dir() and any(entry.name.isdecimal() for entry in offsets.iterdir()):
+        raise InputError(
+            f"checkpoint: {pipeline.checkpoint} is of an earlier run, and a socket cannot send its lines "
+            "again; remove it, or give another with other results"
+        )
+
+
+def _last_version(pipeline: Pipeline) -> int | None:
+    """The version that the last batch was matched with, which may be older than the newest."""
+    log = Home(Path(pipeline.checkpoint or "") / HOME).log
+    try:
+        batches = log.batches()
+        entry = log.find(batches[-1]) if batches else None
+    except (OSError, PenstockError):
+        return None
+    return None if entry is None else entry.version
 
 
 def _take(query: "StreamingQuery", tally: Tally) -> None:

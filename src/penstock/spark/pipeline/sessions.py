@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import subprocess
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import InputError
 from penstock.spark.failures import own_error
-from penstock.spark.session import LOCAL_SETTINGS, SETTINGS, builder
+from penstock.spark.session import LOCAL_SETTINGS, SETTINGS, builder, signals_held_back
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,19 +60,26 @@ def quiet_session(
     conf = SparkConf().setMaster(master).setAppName(name)
     for key, value in {**SETTINGS, **local, **own, **settings}.items():
         conf.set(key, value)
-    with log.open("ab") as out:
+    gateway: Any = None
+    context: SparkContext | None = None
+    try:
         try:
-            # Started by pyspark so that Ctrl-C in a terminal does not end it before us.
-            gateway = launch_gateway(conf, {"stderr": out, "stdout": out})  # type: ignore[no-untyped-call]
+            with log.open("ab") as out, signals_held_back():
+                # In a group of its own: what is sent to ours, Ctrl-C or SIGTERM, must not end it before us.
+                how = {"stderr": out, "stdout": out, "process_group": 0}
+                gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             raise InputError(f"Spark does not start: {said_by_spark(error)}; its log is {log}") from None
-    try:
         yield made.getOrCreate()
     finally:
-        with suppress(Exception):
-            context.stop()
-        _end(gateway)
+        if context is not None:
+            with suppress(Exception), warnings.catch_warnings():
+                # Whoever ended us may have ended Java before; pyspark warns of that.
+                warnings.simplefilter("ignore")
+                context.stop()
+        if gateway is not None:
+            _end(gateway)
 
 
 def _hush_python() -> None:
