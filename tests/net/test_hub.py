@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from net_cases import Complaints, config, run, serving, until
+from net_cases import Complaints, Raw, config, run, serving, until
 from penstock.broker.core import Broker
 from penstock.net.connection import FrameConnection
 from penstock.net.hub import Hub
@@ -135,5 +135,18 @@ def test_nobody_is_taken_for_dead_because_the_broker_itself_stood_still() -> Non
         hub.tick()
         assert "abort" not in transport.did
         connection.connection_lost(None)
+
+    run(main)
+
+
+def test_a_broker_has_ended_when_its_connections_have_also_that_of_one_who_does_not_read() -> None:
+    async def main() -> None:
+        async with serving(config()) as (server,), await Raw.open(server) as deaf:
+            deaf.reader._limit = 1  # type: ignore[attr-defined]  # It reads nothing after the first bytes.
+            await until(lambda: server._hub._strangers)
+            (connection,) = server._hub._strangers
+            connection.write([b"x" * 10**8])
+            await server.close()
+            assert connection.closed.is_set()
 
     run(main)

@@ -54,7 +54,7 @@ def test_what_is_told_may_fail_and_the_client_still_comes_back() -> None:
             serving(config()) as (server,),
             penstock.connect(server.urls[0], on_notice=on_notice) as net,
         ):
-            server._hub.close_all("", "")
+            await server._hub.close_all("", "")
             await until(lambda: "reconnected" in told)
             await net.publish({"n": 1})
 

@@ -53,24 +53,24 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """Where a broker listens, and one that asks for tokens."""
     found: list[str] = []
     ready = threading.Event()
-    loop = asyncio.new_event_loop()
-    over = asyncio.Event()
+    ends: list[Callable[[], object]] = []
 
     async def serve() -> None:
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        ends.append(lambda: loop.call_soon_threadsafe(over.set))
         asking = with_tokens(tmp_path_factory.mktemp("tokens"), name="asking")
         async with serving(config("open"), asking) as servers:
             found.extend(server.urls[0] for server in servers)
             ready.set()
             await over.wait()
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     # A first one may have to compile its kernels, which takes minutes.
     assert ready.wait(600)
     yield found[0], found[1]
-    loop.call_soon_threadsafe(over.set)
+    ends[0]()
     thread.join()
-    loop.close()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from penstock.wire.greetings import write_refused
 _WRITE_HIGH: Final = 1 << 20
 """Bytes that may wait in the socket's buffer before nothing more is written."""
 
-_CLOSE_SECONDS: Final = 2.0
+CLOSE_SECONDS: Final = 2.0
 """A connection that is closed is given so long to take what was written."""
 
 _PING: Final = frame(Kind.PING)
@@ -135,7 +135,7 @@ class FrameConnection(asyncio.Protocol):
             if code:
                 self.write([write_refused(code, reason)])
             self._transport.close()
-            asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._transport.abort)
+            asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._transport.abort)
         self._is_closing = True
 
     def abort(self) -> None:

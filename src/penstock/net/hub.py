@@ -1,15 +1,17 @@
 """Connections of a broker: who they are, which link each belongs to, and when what waits is written."""
 
+import asyncio
 import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from penstock.errors import AccessError, EventError, LimitError, WireError
 from penstock.net.admission import Admission
 from penstock.net.config import BrokerConfig
-from penstock.net.connection import FrameConnection
+from penstock.net.connection import CLOSE_SECONDS, FrameConnection
 from penstock.net.links import Link, LinkPhase
 from penstock.net.opening import RefusedError
 from penstock.net.runtime import Runtime
@@ -113,10 +115,18 @@ class Hub:
         while dirty:
             dirty.pop().flush()
 
-    def close_all(self, code: str, reason: str) -> None:
-        """End all connections."""
-        for connection in [*self._links, *self._strangers]:
+    async def close_all(self, code: str, reason: str) -> None:
+        """End all connections; return when they have, or have had their time.
+
+        Whoever ends the loop before would cut off what was written last, and leave sockets to the collector.
+        """
+        ending = [*self._links, *self._strangers]
+        for connection in ending:
             connection.close(code, reason)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2 * CLOSE_SECONDS):
+                for connection in ending:
+                    await connection.closed.wait()
 
     def tick(self) -> None:
         """See who is silent."""

@@ -200,6 +200,6 @@ class Server:
         self._tasks.clear()
         for listener in self._listeners:
             listener.close()
-        self._hub.close_all("draining", "the broker has ended")
+        await self._hub.close_all("draining", "the broker has ended")
         self._listeners.clear()
         await asyncio.sleep(0)
