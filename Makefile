@@ -1,7 +1,8 @@
 # Everything a newcomer needs: `make demo`, `make test`. Both create .venv on first use.
 PYTHON ?= python3
 VENV := .venv
-JOBS ?= 2
+# One more than the cores it has to do with: tests also wait, for processes that they have started.
+JOBS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 

@@ -92,11 +92,15 @@ def test_files_are_routed_once_into_a_folder_that_is_ours() -> None:
     import pyarrow.parquet as papq
 
     pipeline('kind = "files"\npath = "in"\nformat = "json"', 'kind = "parquet"\npath = "out"')
+    with Path("in/a.json").open("a") as file:
+        file.write("no object\n")
     status, out, err = ended(started("run", "p.toml", "--quiet", "--json"))
     assert (status, err) == (0, "")
     told = json.loads(out)
-    assert (told["ended"], told["events"], told["routed"], told["matches"]) == ("finished", 3, 2, 3)
+    assert (told["ended"], told["events"], told["routed"], told["matches"]) == ("finished", 4, 2, 3)
+    assert told["malformed"] == 1
     found = papq.read_table("out/batch_id=0").to_pylist()
+    assert set(found[0]) == {"carrier", "delay", "ids"}
     assert sorted((row["carrier"], row["ids"]) for row in found) == [("AA", ["7", "late"]), ("UA", ["late"])]
 
 
@@ -111,7 +115,7 @@ def test_a_stream_goes_on_with_subscriptions_as_they_are_then_and_ctrl_c_ends_it
     assert rows(Path("out")) == first
 
     Path("rules.jsonl").write_text('{"id": "new", "filter": "delay < 5"}\n')
-    Path("in/b.json").write_text(EVENTS)
+    Path("in/b.json").write_text(EVENTS + "{\n")
     process = started("run", "p.toml", "--trigger", "1 second", "--log", "spark.log")
     end = time.monotonic() + HANGS
     while not Path("state/commits/1").exists() and process.poll() is None and time.monotonic() < end:
@@ -121,7 +125,8 @@ def test_a_stream_goes_on_with_subscriptions_as_they_are_then_and_ctrl_c_ends_it
     assert status == 130
     assert err.endswith("penstock: interrupted\n")
     assert "p: interrupted after" in out
-    assert "1 batch, 3 events in, 1 rows out, 1 matches" in out
+    assert "1 batch, 4 events in, 1 rows out, 1 matches" in out
+    assert "malformed: 1 line was routed as far as Spark could read" in out
     assert "(version 2)" in out
     assert rows(Path("out")) == sorted([*first, ("UA", 1, ["new"])])
     nothing_stays(process)

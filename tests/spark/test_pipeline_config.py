@@ -253,7 +253,8 @@ def test_batches_are_added_up_once_by_the_events_that_were_observed() -> None:
     assert not tally.add(report(7, 100))
     assert not tally.add(report(8, 0, done=False))
     assert tally.missed(report(9, 1))
-    assert tally.add(report(8, 50))
+    assert tally.add({**report(8, 50), "observedMetrics": {EVENTS: {"n": 50, "malformed": 2}}})
+    assert tally.malformed == 2
     assert tally.add({**report(9, 0, read=5), "observedMetrics": {}})
     assert (tally.batches, tally.events, tally.last, tally.rows_per_s) == (3, 155, 9, 10.0)
     later = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=2.5)
@@ -296,6 +297,8 @@ def test_the_summary_says_what_came_of_it_and_where_it_is() -> None:
 def test_the_summary_of_a_run_that_another_cannot_go_on_from_says_so() -> None:
     lines = Summary(name="p", kind="stream", checkpoint="state", resumes=False).lines()
     assert lines[1:] == ["checkpoint: state; the next run needs another"]
+    lines = Summary(name="p", kind="batch", malformed=1).lines()
+    assert lines[1:] == ["malformed: 1 line was routed as far as Spark could read"]
 
 
 def test_batches_of_one_name_over_other_files_do_not_replace_each_others_results() -> None:
@@ -331,6 +334,13 @@ def test_of_what_spark_says_one_sentence_is_told() -> None:
     assert said_by_spark(Exception(sql)) == "A column `x` is not there"
     java = "org.apache.spark.SparkException: Master removed our application\n\tat org.apache"
     assert said_by_spark(Exception(java)) == "Master removed our application"
+    called = (
+        "An error occurred while calling o52.showString.\n"
+        ": org.apache.spark.SparkException: [FAILED_READ] Cannot read file:///a.json.  SQLSTATE: KD001\n"
+        "\tat org.A.b(C)\nCaused by: org.apache.spark.SparkException: [MALFORMED] A record. SQLSTATE: 22023\n"
+        "Caused by: com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'nope'\n\t... 27 more"
+    )
+    assert said_by_spark(Exception(called)) == "Cannot read file:///a.json: Unrecognized token 'nope'"
     assert said_by_spark(Exception()) == "Exception"
     assert in_keys("cast it; unsupported='skip' leaves it out").endswith(
         'route.unsupported = "skip" leaves it out'

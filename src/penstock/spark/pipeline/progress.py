@@ -22,6 +22,8 @@ class Summary(msgspec.Struct, kw_only=True):
     events: int = 0
     routed: int = 0
     matches: int = 0
+    malformed: int = 0
+    """Lines of the source that were none of its schema."""
     seconds: float = 0.0
     events_per_s: float = 0.0
     table: str = ""
@@ -43,6 +45,9 @@ class Summary(msgspec.Struct, kw_only=True):
             f"{self.name}: {how} after {self.seconds:,.1f} s: {batches}{self.events:,} events in, "
             f"{self.routed:,} rows out, {self.matches:,} matches, {self.events_per_s:,.0f} events/s",
         ]
+        if self.malformed:
+            lines = "line was" if self.malformed == 1 else "lines were"
+            found.append(f"malformed: {self.malformed:,} {lines} routed as far as Spark could read")
         # Neither is known of a run that was stopped before it began.
         if self.table:
             found.append(f"table: {self.table}{version}")
@@ -59,6 +64,7 @@ class Tally:
     def __init__(self) -> None:
         self.batches = 0
         self.events = 0
+        self.malformed = 0
         self.last: int | None = None
         """The number of the last batch that is done."""
         self.rows_per_s = 0.0
@@ -83,6 +89,8 @@ class Tally:
         self.last = number
         self.batches += 1
         self.events += events
+        if observed is not None and "malformed" in observed:
+            self.malformed += int(observed["malformed"])
         took = int(durations.get("triggerExecution") or 0)
         self.rows_per_s = events * 1000 / took if took else 0.0
         self.since = datetime.fromisoformat(str(report["timestamp"]).replace("Z", "+00:00"))

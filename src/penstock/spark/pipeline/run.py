@@ -14,7 +14,7 @@ from penstock.spark.pipeline.checks import trigger_of
 from penstock.spark.pipeline.config import Folder, Pipeline, Socket, is_remote
 from penstock.spark.pipeline.progress import Backlog, Summary, Tally
 from penstock.spark.pipeline.sessions import in_keys, placed, said_by_spark
-from penstock.spark.pipeline.sources import described, events_of
+from penstock.spark.pipeline.sources import MALFORMED, described, events_of, watched
 from penstock.spark.pipeline.subscriptions import subscriptions_of, table_for_stream
 from penstock.spark.routing import COLUMN
 from penstock.spark.sinks import Owner
@@ -102,7 +102,6 @@ class Run:
 
     def _batch(self) -> None:
         from pyspark.sql import Observation
-        from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
         from penstock.spark.routing import route
         from penstock.spark.sinks import prepare
@@ -120,8 +119,7 @@ class Run:
         else:
             options |= {"language": given.language, "invalid": given.invalid}
         told = Observation()
-        watched = events.observe(told, F.count(F.lit(1)).alias("n"))
-        routed = route(watched, found, **options)
+        routed = route(watched(events, told), found, **options)
         sinks = sinking.sinks_of(pipeline)
         prepare(sinks, owner_of_batch(self.summary.name, pipeline), routed.schema)
         sinking.count_with(self._counts, sinks)
@@ -137,6 +135,7 @@ class Run:
         self._counts.settle()
         self.summary.batches = 1
         self.summary.events = int(told.get["n"])
+        self.summary.malformed = int(told.get.get("malformed", 0))
         self._count()
 
     def _tell_tasks(self, began: float) -> None:
@@ -152,8 +151,6 @@ class Run:
     # Streams
 
     def _stream(self) -> None:
-        from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
-
         from penstock.spark.streaming import route_stream
 
         pipeline = self._pipeline
@@ -166,7 +163,7 @@ class Run:
         sinking.count_with(self._counts, sinks)
         began = time.monotonic()
         query = route_stream(
-            events.observe(telling.EVENTS, F.count(F.lit(1)).alias("n")),
+            watched(events, telling.EVENTS),
             folder,
             checkpoint=str(pipeline.checkpoint),
             sinks=sinks,
@@ -183,6 +180,7 @@ class Run:
             self.summary.seconds = time.monotonic() - began
             self._counts.settle()
             self.summary.batches, self.summary.events = tally.batches, tally.events
+            self.summary.malformed = tally.malformed
             self.summary.table = pipeline.subscriptions.path
             self.summary.table_version = _last_version(pipeline)
             self._count()
@@ -228,7 +226,7 @@ def explained(session: "SparkSession", pipeline: Pipeline) -> str:
     """What a pipeline would do, in words; no query is started for it."""
     from penstock.spark.routing import explain
 
-    events = events_of(session, pipeline)
+    events = events_of(session, pipeline).drop(MALFORMED)
     given = pipeline.subscriptions
     found = subscriptions_of(session, given)
     options = {**_options(pipeline), "layout": pipeline.route.layout}

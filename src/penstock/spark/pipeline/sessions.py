@@ -29,6 +29,8 @@ _PYTHON: Final = re.compile(r"^(?P<kind>(?:\w+\.)*\w+(?:Error|Exception)): (?P<s
 _CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
 _NAME: Final = re.compile(r"^\[(?P<name>[A-Z][A-Z0-9_.]+)\] ")
 _STATE: Final = re.compile(r"\.? SQLSTATE: \w{5}.*$")
+_CALL: Final = re.compile(r"An error occurred while calling \S+$")
+_CAUSE: Final = "Caused by: "
 _SAID_MAX: Final = 500
 
 
@@ -122,10 +124,17 @@ def said_by_spark(error: object) -> str:
     python = _PYTHON.search(text) if "Traceback (most recent call last)" in text else None
     if python:
         return f"{python['kind'].rpartition('.')[2]}: {python['said'].strip()}"[:_SAID_MAX]
-    first = next((line for line in lines if line), type(error).__name__)
-    first = _CLASS.sub("", first)
-    first = _STATE.sub("", _NAME.sub("", first))
-    return first[:_SAID_MAX].rstrip(".;: ")
+    lines = [line for line in lines if line and not _CALL.match(line)]
+    said = _plain(lines[0]) if lines else type(error).__name__
+    # Of causes the last is the first in time: what it says, nothing else does.
+    causes = [line for line in lines if line.startswith(_CAUSE)]
+    because = _plain(causes[-1].removeprefix(_CAUSE)) if causes else ""
+    return said if because in said else f"{said}: {because}"[:_SAID_MAX]
+
+
+def _plain(line: str) -> str:
+    """A message of Java's without the names of classes, conditions and states."""
+    return _STATE.sub("", _NAME.sub("", _CLASS.sub("", line.removeprefix(": "))))[:_SAID_MAX].rstrip(".;: ")
 
 
 _KEYS: Final = {

@@ -10,16 +10,26 @@ from penstock.spark.pipeline.sessions import placed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _CSV: Final = {"header": "true"}
 """Files with columns have their names in the first line, unless options say otherwise."""
+
+MALFORMED: Final = "_penstock_malformed"
+"""The column in which Spark puts a line that is no JSON or CSV of its schema; null in all other rows."""
+
+_CORRUPT: Final = "columnNameOfCorruptRecord"
+_INFERRED: Final = "_corrupt_record"
 
 SOURCE_LOG: Final = "source-log"
 """The folder below the checkpoint in which a stream from a network keeps what it has read."""
 
 
 def events_of(session: "SparkSession", pipeline: Pipeline) -> "DataFrame":
-    """The events of a pipeline; or InputError that names the setting because of which there are none."""
+    """The events of a pipeline; or InputError that names the setting because of which there are none.
+
+    Where lines can be malformed, there is a column `MALFORMED`, which `watched` counts and takes away.
+    """
     source = pipeline.source
     if isinstance(source, Files):
         events = _files(session, source)
@@ -32,6 +42,16 @@ def events_of(session: "SparkSession", pipeline: Pipeline) -> "DataFrame":
     else:
         events = _network(session, source, pipeline.checkpoint or "")
     return _with_columns(events, source.columns)
+
+
+def watched(events: "DataFrame", told: Any) -> "DataFrame":
+    """The events alone, counted as they are read: `told` is an observation, or the name of one."""
+    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+
+    counts = [F.count(F.lit(1)).alias("n")]
+    if MALFORMED in events.columns:
+        counts.append(F.count(MALFORMED).alias("malformed"))
+    return events.observe(told, *counts).drop(MALFORMED)
 
 
 def described(pipeline: Pipeline) -> str:
@@ -62,14 +82,19 @@ def _files(session: "SparkSession", source: Files) -> "DataFrame":
             raise InputError(f"source.path: {path}: no such file or folder")
     kind = source.format or str(format_of(paths[0]))
     reader = session.read.format(kind).options(**_reading(kind, source.options))
-    return _loaded(reader, source.schema, "source.path", paths)
+    schema = _schema_of(source.schema)
+    if _counts_malformed(kind, source.options):
+        if schema is None:
+            schema = _loaded(reader, None, "source.path", paths).schema
+        schema, reader = _with_malformed(schema), reader.option(_CORRUPT, MALFORMED)
+    return _loaded(reader, schema, "source.path", paths)
 
 
 def _folder(session: "SparkSession", source: Folder) -> "DataFrame":
     options = _reading(source.format, source.options)
     if not is_remote(source.path) and not Path(source.path).is_dir():
         raise InputError(f"source.path: {source.path}: no such folder; a stream waits for files, not for it")
-    schema: Any = source.schema
+    schema = _schema_of(source.schema)
     if schema is None:
         # A stream cannot look at what is not there yet. What is there tells, once.
         try:
@@ -83,6 +108,8 @@ def _folder(session: "SparkSession", source: Folder) -> "DataFrame":
                 'b string"'
             )
     reader = session.readStream.format(source.format).options(**options)
+    if _counts_malformed(source.format, source.options):
+        schema, reader = _with_malformed(schema), reader.option(_CORRUPT, MALFORMED)
     if source.max_files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", source.max_files_per_batch)
     return _loaded(reader, schema, "source.path", source.path)
@@ -98,7 +125,9 @@ def _socket(session: "SparkSession", source: Socket) -> "DataFrame":
         return events
     with placed("source.schema"):
         # Lines that are no such object have no attribute, and so match nothing.
-        return events.select(F.from_json("value", source.schema).alias("event")).select("event.*")
+        schema = _with_malformed(_schema_of(source.schema))
+        parsed = F.from_json("value", schema, {_CORRUPT: MALFORMED})
+        return events.select(parsed.alias("event")).select("event.*")
 
 
 def _network(session: "SparkSession", source: Network, checkpoint: str) -> "DataFrame":
@@ -115,6 +144,30 @@ def network_options(given: Any) -> dict[str, str]:
     urls = given.url if isinstance(given.url, str) else ",".join(given.url)
     named = {"tokenFile": given.token_file, "ca": given.ca, "cert": given.cert, "key": given.key}
     return {"url": urls, **{name: text for name, text in named.items() if text}, **texts(given.options)}
+
+
+def _schema_of(given: str | None) -> "StructType | None":
+    from pyspark.sql.types import StructField, StructType
+
+    if given is None:
+        return None
+    with placed("source.schema"):
+        found = StructType.fromDDL(given)
+    # A type alone is a schema of one column, as Spark reads it.
+    return found if isinstance(found, StructType) else StructType([StructField("value", found)])
+
+
+def _counts_malformed(kind: str, options: dict[str, Any]) -> bool:
+    """Whether Spark can tell of malformed lines: there are such, and no option says what becomes of them."""
+    return kind in ("json", "csv") and not {key.lower() for key in options} & {"mode", _CORRUPT.lower()}
+
+
+def _with_malformed(schema: "StructType | None") -> "StructType":
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    # Where Spark infers a schema from JSON of which a line is malformed, it adds a column itself.
+    own = [field for field in (schema or StructType()).fields if field.name != _INFERRED]
+    return StructType([*own, StructField(MALFORMED, StringType())])
 
 
 def _loaded(reader: Any, schema: Any, key: str, *where: object) -> "DataFrame":
