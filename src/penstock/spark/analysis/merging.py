@@ -56,9 +56,11 @@ def merge_candidates(
 
     With the budget 0 all are perfect. With a larger one there are others too, whose excess stays within it,
     given `profile`: what `penstock.spark.profile` said of the events, or distributions as `penstock.merge`
-    takes them. An id may be in several sets, from which to choose. What one member covers alone is no
-    candidate: `penstock.spark.covering` finds that. Ids with a disjunction are left out. Mergers are not
-    merged again: make them the subscriptions of a second run for that.
+    takes them; where it knows nothing of an attribute, values are guessed from the filters' own constants. An
+    id may be in several sets, from which to choose. Where one member covers all others there is no candidate,
+    though some of the others might be merged without it: `penstock.spark.covering` finds such sets. Ids
+    with a disjunction are left out. Mergers are not merged again: make them the subscriptions of a second run
+    for that.
 
     The filters are parsed when this is called, so that a bad one raises here.
     """
