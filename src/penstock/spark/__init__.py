@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.spark.analysis.covering import covering
     from penstock.spark.analysis.merging import merge_candidates
     from penstock.spark.analysis.profile import profile
-    from penstock.spark.analysis.similarity import history_from_trace, similarity
+    from penstock.spark.analysis.similarity import TRACE, history_from_trace, similarity
     from penstock.spark.analysis.sweep import sweep
     from penstock.spark.layout import Layout
     from penstock.spark.routing import explain, route
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.spark.tables import Table
 
 __all__ = [
+    "TRACE",
     "ConsoleSink",
     "ForeachSink",
     "JsonLinesSink",
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "TRACE": "analysis.similarity",
     "ConsoleSink": "sinks",
     "ForeachSink": "sinks",
     "JsonLinesSink": "sinks",

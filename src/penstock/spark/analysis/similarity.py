@@ -150,7 +150,7 @@ def history_from_trace(lines: "DataFrame") -> "DataFrame":
     if kind != "array<string>":
         raise InputError(
             f"the subscriptions of a trace are array<string>, these are {kind}: read the trace with "
-            "spark.read.schema(TRACE).json(path), TRACE from penstock.spark.analysis.similarity"
+            "spark.read.schema(TRACE).json(path), TRACE from penstock.spark"
         )
     column = functions.col
     told = lines.where(column("kind").isin("Publish", "Deliver") & column("number").isNotNull()).select(
