@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 import trustme
 
+import penstock
+from net_cases import Raw, config, run, serving
 from penstock.errors import InputError
+from penstock.net.config import TLSConfig
 from penstock.net.tls import certificate_names, client_context, peer_context, server_context
 
 
@@ -165,3 +168,19 @@ def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_a_password(files: F
     )
     with pytest.raises(InputError, match=r"locked\.pem: the key is encrypted"):
         server_context(files.cert, locked)
+
+
+def test_a_handshake_that_comes_to_nothing_leaves_nothing(files: Files) -> None:
+    async def main() -> None:
+        tls = TLSConfig(cert=str(files.cert), key=str(files.key))
+        async with serving(config(listen=["penstocks://127.0.0.1:0"], tls=tls)) as (server,):
+            async with await Raw.open(server) as raw:
+                raw.say(b"GET / HTTP/1.0\r\n\r\n")
+                assert await raw.hear_all() == []
+            async with await Raw.open(server):
+                # Who has come this far is a stranger; who never gets there must not be waited for.
+                async with penstock.connect(server.urls[0], tls=client_context(files.ca)) as net:
+                    assert net.broker == "b"
+                assert not server._hub._strangers
+
+    run(main)

@@ -299,6 +299,14 @@ def test_the_summary_of_a_run_that_another_cannot_go_on_from_says_so() -> None:
     assert lines[1:] == ["checkpoint: state; the next run needs another"]
     lines = Summary(name="p", kind="batch", malformed=1).lines()
     assert lines[1:] == ["malformed: 1 line was routed as far as Spark could read"]
+    lines = Summary(
+        name="p", kind="stream", rejected=2, first_rejected="a: no filter", missed=1, is_cut_off=True
+    ).lines()
+    assert lines[1:] == [
+        "quarantined: 2 subscriptions; the first, a: no filter",
+        "missed: the connection was lost so that events may not have come, once",
+        "the last batch did not end in time: the next run does it again",
+    ]
 
 
 def test_batches_of_one_name_over_other_files_do_not_replace_each_others_results() -> None:

@@ -38,6 +38,7 @@ from penstock.model.values import Time
 from penstock.net.client.notices import Notice
 from penstock.net.client.sync import SyncClient
 from penstock.spark.source.log import read
+from penstock.spark.source.news import heard
 from penstock.spark.source.options import Options, read_options
 from penstock.spark.source.reading import StreamReader
 from penstock.spark.source.rows import arrow_schema, check_columns, check_readable, rows_of
@@ -200,7 +201,18 @@ def test_what_may_have_been_missed_can_end_a_stream(
 ) -> None:
     missed = Notice("missed", "it was away")
     with reading(urls[0], tmp_path, SCHEMA) as reader:
-        reader._started()._noticed(missed)
+        arrivals = reader._started()
+        told = heard(tmp_path)
+        assert told is not None
+        assert (told.is_connected, told.missed) == (True, 0)
+        arrivals._noticed(Notice("disconnected", "it is away"))
+        told = heard(tmp_path)
+        assert told is not None
+        assert not told.is_connected
+        arrivals._noticed(missed)
+        told = heard(tmp_path)
+        assert told is not None
+        assert (told.is_connected, told.missed) == (True, 1)
         reader.initialOffset()
         assert "events may have been missed: it was away" in caplog.text
     with reading(urls[0], tmp_path, SCHEMA, missed="fail") as reader:

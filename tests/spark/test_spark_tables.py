@@ -110,6 +110,26 @@ def test_pruning(tmp_path: Path) -> None:
         Table.prune(tmp_path, keep=0)
 
 
+def test_files_of_others_beside_a_tables_own_do_no_harm(tmp_path: Path) -> None:
+    block = saved(tmp_path).folders[0]
+    for name in (".DS_Store", ".nfs0001", "._manifest.json", "README", "Thumbs.db"):
+        (block / name).write_text("hello")
+    assert Table.open(tmp_path).ids == 4
+
+
+def test_the_latest_version_is_opened_though_others_are_removed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        saved(tmp_path)
+    known = Table.versions
+    # As somebody sees it who looked before the second was there; the first is gone by now.
+    looks = iter([[1]])
+    monkeypatch.setattr(Table, "versions", staticmethod(lambda folder: next(looks, None) or known(folder)))
+    (tmp_path / "v000001" / MANIFEST).unlink()
+    assert Table.open(tmp_path).version == 2
+
+
 def test_what_a_pruning_left_that_was_ended_is_removed_days_later(tmp_path: Path) -> None:
     for _ in range(2):
         published(tmp_path)
@@ -171,7 +191,7 @@ DAMAGES = {
         "damaged: the block 'block-00001' is not there",
     ),
     "a block that is not copied whole": (
-        lambda f: os.truncate(next((f / "v000001" / "block-00001").glob("*.bin")), 8),
+        lambda f: os.truncate(f / "v000001" / "block-00001" / "manifest.json", 8),
         "damaged, or not copied whole: files of the block 'block-00001'",
     ),
     "a folder": (

@@ -35,7 +35,13 @@ class Owner(Protocol):
 class FrameConnection(asyncio.Protocol):
     """One connection. Pings are answered here; `heard_at` says when anything last came."""
 
-    def __init__(self, owner: Owner, clock: Callable[[], float], limit: int = HELLO_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        clock: Callable[[], float],
+        limit: int = HELLO_BYTES_MAX,
+        on_open: Callable[["FrameConnection"], None] | None = None,
+    ) -> None:
         self.heard_at = clock()
         self.is_writable = True
         self.reader = FrameReader(limit)
@@ -45,6 +51,7 @@ class FrameConnection(asyncio.Protocol):
         self.closed = asyncio.Event()
         self.owner = owner
         self._clock = clock
+        self._on_open = on_open
         self._transport: asyncio.Transport | None = None
         self._is_closing = False
         self._resume: asyncio.TimerHandle | None = None
@@ -58,6 +65,8 @@ class FrameConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH)
         tls = transport.get_extra_info("ssl_object")
         self.is_tls, self.names = tls is not None, certificate_names(tls)
+        if self._on_open is not None:
+            self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""

@@ -57,12 +57,14 @@ class Hub:
 
     def accept(self) -> FrameConnection:
         """A connection that somebody else makes."""
-        connection = FrameConnection(self, self._clock)
+        # Of one whose TLS comes to nothing, nobody is told: it is a stranger from when it is open.
+        return FrameConnection(self, self._clock, on_open=self._opened)
+
+    def _opened(self, connection: FrameConnection) -> None:
         if len(self._strangers) >= self._config.limits.clients:
             # Whoever has said nothing for longest makes room.
             next(iter(self._strangers)).abort()
         self._strangers[connection] = self._clock()
-        return connection
 
     def on_frames(self, connection: FrameConnection, frames: list[tuple[Kind, memoryview]]) -> None:
         """Frames have come. What is wrong with them ends the link, and nothing else."""

@@ -89,7 +89,12 @@ class Server:
         context = self._server_context() if address.tls else None
         try:
             listener = await loop.create_server(
-                self._hub.accept, address.host, address.port, ssl=context, backlog=1024
+                self._hub.accept,
+                address.host,
+                address.port,
+                ssl=context,
+                backlog=1024,
+                ssl_handshake_timeout=self.config.times.greet if context is not None else None,
             )
         except OSError as error:
             reason = (error.strerror or str(error)).lower()

@@ -43,6 +43,8 @@ REJECTED: Final = "rejected.jsonl"
 
 _VERSION: Final = re.compile(r"v(\d{6,})")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_SUFFIXES: Final = (".bin", ".json", ".arrow")
+"""Of the files that a block has."""
 _ATTEMPTS: Final = 100
 _ABANDONED_S: Final = 3 * 86_400.0
 
@@ -124,11 +126,16 @@ class Table(msgspec.Struct, frozen=True):
                 raise InputError(f"{folder}: compiled subscriptions have no versions; there is no {version}")
             return _of_matcher(given)
         known = cls.versions(given)
-        if version is None and known:
-            version = known[-1]
-        if version is None or version not in known:
-            raise InputError(_why_not(folder, given, version, known))
-        return _read(given / version_name(version))
+        wanted = known[-1] if version is None and known else version
+        if wanted is None or wanted not in known:
+            raise InputError(_why_not(folder, given, wanted, known))
+        try:
+            return _read(given / version_name(wanted))
+        except (InputError, OSError):
+            if version is not None or (given / version_name(wanted) / MANIFEST).exists():
+                raise
+        # It was the latest, and has been removed since, because there is a later one.
+        return cls._open(folder, given, None)
 
     @staticmethod
     def versions(folder: str | PathLike[str]) -> list[int]:
@@ -236,7 +243,9 @@ def facts_of(matcher: "Matcher", folder: Path, name: str) -> BlockFacts:
 
 
 def _nbytes(folder: Path) -> int:
-    return sum(entry.stat().st_size for entry in folder.iterdir() if entry.is_file())
+    """The size of a block's own files: others' (.nfs…, .DS_Store, a README) may lie beside them."""
+    own = (entry for entry in folder.iterdir() if entry.suffix in _SUFFIXES and entry.name[0] != ".")
+    return sum(entry.stat().st_size for entry in own)
 
 
 def _checksum(manifest: _Manifest) -> int:

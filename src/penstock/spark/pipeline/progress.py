@@ -24,6 +24,13 @@ class Summary(msgspec.Struct, kw_only=True):
     matches: int = 0
     malformed: int = 0
     """Lines of the source that were none of its schema."""
+    rejected: int = 0
+    """Subscriptions that are none, where that is allowed."""
+    first_rejected: str | None = None
+    missed: int = 0
+    """How often events of the network may have been missed."""
+    is_cut_off: bool = False
+    """Whether a batch was running when it was stopped."""
     seconds: float = 0.0
     events_per_s: float = 0.0
     table: str = ""
@@ -48,6 +55,15 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.malformed:
             lines = "line was" if self.malformed == 1 else "lines were"
             found.append(f"malformed: {self.malformed:,} {lines} routed as far as Spark could read")
+        if self.rejected:
+            why = "" if self.first_rejected is None else f"; the first, {self.first_rejected}"
+            many = "subscription" if self.rejected == 1 else "subscriptions"
+            found.append(f"quarantined: {self.rejected:,} {many}{why}")
+        if self.missed:
+            times = "once" if self.missed == 1 else f"{self.missed:,} times"
+            found.append(f"missed: the connection was lost so that events may not have come, {times}")
+        if self.is_cut_off:
+            found.append("the last batch did not end in time: the next run does it again")
         # Neither is known of a run that was stopped before it began.
         if self.table:
             found.append(f"table: {self.table}{version}")
@@ -123,6 +139,11 @@ def stream_line(tally: Tally, lag_s: float | None, waiting: str | None) -> str:
 def files_waiting(count: int) -> str:
     """How many files no batch has taken, in words."""
     return f"{count:,} file{'' if count == 1 else 's'} waiting"
+
+
+def not_connected(seconds: float) -> str:
+    """That there is no broker, in words."""
+    return f"not connected for {max(0.0, seconds):,.0f} s"
 
 
 def batch_line(done: int, tasks: int, seconds: float) -> str:

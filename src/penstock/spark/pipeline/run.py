@@ -11,18 +11,19 @@ from penstock.errors import InputError, PenstockError
 from penstock.spark.pipeline import progress as telling
 from penstock.spark.pipeline import sinks as sinking
 from penstock.spark.pipeline.checks import trigger_of
-from penstock.spark.pipeline.config import Folder, Pipeline, Socket, is_remote
+from penstock.spark.pipeline.config import Folder, Network, Pipeline, Socket, is_remote
 from penstock.spark.pipeline.progress import Backlog, Summary, Tally
 from penstock.spark.pipeline.sessions import in_keys, placed, said_by_spark
-from penstock.spark.pipeline.sources import MALFORMED, described, events_of, watched
+from penstock.spark.pipeline.sources import MALFORMED, SOURCE_LOG, described, events_of, watched
 from penstock.spark.pipeline.subscriptions import subscriptions_of, table_for_stream
 from penstock.spark.routing import COLUMN
 from penstock.spark.sinks import Owner
+from penstock.spark.source.news import News, heard
 from penstock.spark.tables import Table
 from penstock.spark.versions_log import HOME, Home
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 Tell = Callable[[str], None]
@@ -98,6 +99,11 @@ class Run:
         except BaseException as error:
             self._error = error
 
+    def _check_stop(self) -> None:
+        """Begin nothing that somebody has asked to stop."""
+        if self._stop.asked.is_set():
+            raise KeyboardInterrupt
+
     # Batches
 
     def _batch(self) -> None:
@@ -105,6 +111,7 @@ class Run:
 
         from penstock.spark.routing import route
         from penstock.spark.sinks import prepare
+        from penstock.spark.subscriptions import check_subscriptions
 
         pipeline = self._pipeline
         self._tell("reading the schema")
@@ -118,6 +125,8 @@ class Run:
             self.summary.table_version = Table.open(found).version
         else:
             options |= {"language": given.language, "invalid": given.invalid}
+            if given.invalid == "quarantine":
+                self._quarantined(check_subscriptions(found, language=given.language))
         told = Observation()
         routed = route(watched(events, told), found, **options)
         sinks = sinking.sinks_of(pipeline)
@@ -127,16 +136,24 @@ class Run:
             # Or each of them would have all events routed again.
             routed = routed.persist()
         began = time.monotonic()
-        with _Ticker(lambda: self._tell_tasks(began)):
-            self._runs = True
-            for sink in sinks:
-                sink.write(routed, 0)
-        self.summary.seconds = time.monotonic() - began
+        self._check_stop()
+        try:
+            with _Ticker(lambda: self._tell_tasks(began)):
+                self._runs = True
+                for sink in sinks:
+                    sink.write(routed, 0)
+        finally:
+            self.summary.seconds = time.monotonic() - began
         self._counts.settle()
         self.summary.batches = 1
         self.summary.events = int(told.get["n"])
         self.summary.malformed = int(told.get.get("malformed", 0))
         self._count()
+
+    def _quarantined(self, rejected: "DataFrame") -> None:
+        self.summary.rejected = rejected.count()
+        first = rejected.first()
+        self.summary.first_rejected = None if first is None else f"{first.id}: {first.error}"
 
     def _tell_tasks(self, began: float) -> None:
         tracker = self._session.sparkContext.statusTracker()
@@ -161,6 +178,7 @@ class Run:
         folder = table_for_stream(self._session, pipeline)
         sinks = sinking.sinks_of(pipeline)
         sinking.count_with(self._counts, sinks)
+        self._check_stop()
         began = time.monotonic()
         query = route_stream(
             watched(events, telling.EVENTS),
@@ -183,6 +201,8 @@ class Run:
             self.summary.malformed = tally.malformed
             self.summary.table = pipeline.subscriptions.path
             self.summary.table_version = _last_version(pipeline)
+            with suppress(PenstockError):
+                self.summary.rejected = Table.open(folder, self.summary.table_version).rejected
             self._count()
 
     def _watch(self, query: "StreamingQuery", tally: Tally) -> None:
@@ -197,6 +217,11 @@ class Run:
             if backlog is not None and time.monotonic() - looked > _BACKLOG_S:
                 count, looked = backlog.waiting(), time.monotonic()
                 waiting = None if count is None else telling.files_waiting(count)
+            news = self._news()
+            if news is not None and not news.is_connected:
+                waiting = telling.not_connected(time.time() - news.since)
+            elif backlog is None:
+                waiting = None
             status = query.status
             busy = bool(status["isTriggerActive"] and status["isDataAvailable"])
             self._tell(telling.stream_line(tally, tally.lag_s(telling.now(), busy=busy), waiting))
@@ -205,6 +230,15 @@ class Run:
                 break
         _take(query, tally)
 
+    def _news(self) -> News | None:
+        """How it stands with the broker, where there is one."""
+        if not isinstance(self._pipeline.source, Network):
+            return None
+        news = heard(Path(self._pipeline.checkpoint or "") / SOURCE_LOG)
+        if news is not None:
+            self.summary.missed = news.missed
+        return news
+
     def _end(self, query: "StreamingQuery", tally: Tally) -> None:
         """Let the running batch come to its end if that is soon, and stop."""
         self.summary.ended = "interrupted"
@@ -212,6 +246,7 @@ class Run:
         self._tell("stopping after this batch; Ctrl-C again stops at once")
         while query.isActive and query.status["isTriggerActive"] and tally.batches == before:
             if time.monotonic() > until or self._stop.insisted.wait(_LOOK_S):
+                self.summary.is_cut_off = True
                 break
             _take(query, tally)
         query.stop()

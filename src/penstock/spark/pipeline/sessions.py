@@ -142,6 +142,10 @@ _KEYS: Final = {
         '; subscriptions.invalid = "quarantine" goes on'
     ),
     "invalid='quarantine'": 'subscriptions.invalid = "quarantine"',
+    "CSV header does not conform to the schema": (
+        "the names in its first line are not those of source.schema, in their order; "
+        "options = { header = false } is for files without names"
+    ),
     "unsupported='skip'": 'route.unsupported = "skip"',
     "output='rows'": 'route.output = "rows"',
     "give column= another name": "give route.column another name",

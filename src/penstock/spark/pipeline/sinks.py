@@ -86,11 +86,23 @@ class Counts:
 
 def count_with(counts: Counts, sinks: "list[AnySink]") -> None:
     """Have the first sink count what it is given: all of them get the same rows."""
+    from penstock.spark.sinks import ConsoleSink
+
     first = sinks[0]
     write = first.write
 
     def counting(routed: "DataFrame", batch: int) -> None:
-        write(counts.watched(routed), batch)
+        watched = counts.watched(routed)
+        if not isinstance(first, ConsoleSink):
+            write(watched, batch)
+            return
+        # It would read no more than it shows: then nobody had read the rest.
+        watched = watched.persist()
+        try:
+            watched.count()
+            write(watched, batch)
+        finally:
+            watched.unpersist()
 
     # Not a sink around it: others look at what kind of sink it is.
     first.write = counting  # type: ignore[method-assign]

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_CSV: Final = {"header": "true"}
-"""Files with columns have their names in the first line, unless options say otherwise."""
+_CSV: Final = {"header": "true", "enforceSchema": "false"}
+"""Files have the names of their columns in the first line, unless options say otherwise. They have to be the
+schema's, in its order: Spark would else take columns by their places, whatever they are called."""
 
 MALFORMED: Final = "_penstock_malformed"
 """The column in which Spark puts a line that is no JSON or CSV of its schema; null in all other rows."""
 
 _CORRUPT: Final = "columnNameOfCorruptRecord"
-_INFERRED: Final = "_corrupt_record"
+_SPARKS_OWN: Final = "_corrupt_record"
+"""Who names this column wants malformed lines in it, as Spark has it."""
 
 SOURCE_LOG: Final = "source-log"
 """The folder below the checkpoint in which a stream from a network keeps what it has read."""
@@ -82,11 +84,13 @@ def _files(session: "SparkSession", source: Files) -> "DataFrame":
             raise InputError(f"source.path: {path}: no such file or folder")
     kind = source.format or str(format_of(paths[0]))
     reader = session.read.format(kind).options(**_reading(kind, source.options))
-    schema = _schema_of(source.schema)
-    if _counts_malformed(kind, source.options):
+    schema = None if source.schema is None else _schema_of(source.schema)
+    if _counts_malformed(kind, source.options, schema):
+        reader = reader.option(_CORRUPT, MALFORMED)
         if schema is None:
             schema = _loaded(reader, None, "source.path", paths).schema
-        schema, reader = _with_malformed(schema), reader.option(_CORRUPT, MALFORMED)
+            _check_any(schema, "source.path", kind)
+        schema = _with_malformed(schema)
     return _loaded(reader, schema, "source.path", paths)
 
 
@@ -94,7 +98,10 @@ def _folder(session: "SparkSession", source: Folder) -> "DataFrame":
     options = _reading(source.format, source.options)
     if not is_remote(source.path) and not Path(source.path).is_dir():
         raise InputError(f"source.path: {source.path}: no such folder; a stream waits for files, not for it")
-    schema = _schema_of(source.schema)
+    schema = None if source.schema is None else _schema_of(source.schema)
+    counts = _counts_malformed(source.format, source.options, schema)
+    if counts:
+        options[_CORRUPT] = MALFORMED
     if schema is None:
         # A stream cannot look at what is not there yet. What is there tells, once.
         try:
@@ -107,9 +114,10 @@ def _folder(session: "SparkSession", source: Folder) -> "DataFrame":
                 'source.schema: is missing, and the folder has no file to infer it from; give one as "a int, '
                 'b string"'
             )
+        _check_any(schema, "source.schema", source.format)
     reader = session.readStream.format(source.format).options(**options)
-    if _counts_malformed(source.format, source.options):
-        schema, reader = _with_malformed(schema), reader.option(_CORRUPT, MALFORMED)
+    if counts:
+        schema = _with_malformed(schema)
     if source.max_files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", source.max_files_per_batch)
     return _loaded(reader, schema, "source.path", source.path)
@@ -125,8 +133,10 @@ def _socket(session: "SparkSession", source: Socket) -> "DataFrame":
         return events
     with placed("source.schema"):
         # Lines that are no such object have no attribute, and so match nothing.
-        schema = _with_malformed(_schema_of(source.schema))
-        parsed = F.from_json("value", schema, {_CORRUPT: MALFORMED})
+        schema, options = _schema_of(source.schema), {}
+        if _counts_malformed("json", {}, schema):
+            schema, options = _with_malformed(schema), {_CORRUPT: MALFORMED}
+        parsed = F.from_json("value", schema, options)
         return events.select(parsed.alias("event")).select("event.*")
 
 
@@ -146,28 +156,35 @@ def network_options(given: Any) -> dict[str, str]:
     return {"url": urls, **{name: text for name, text in named.items() if text}, **texts(given.options)}
 
 
-def _schema_of(given: str | None) -> "StructType | None":
+def _schema_of(given: str) -> "StructType":
     from pyspark.sql.types import StructField, StructType
 
-    if given is None:
-        return None
     with placed("source.schema"):
         found = StructType.fromDDL(given)
     # A type alone is a schema of one column, as Spark reads it.
     return found if isinstance(found, StructType) else StructType([StructField("value", found)])
 
 
-def _counts_malformed(kind: str, options: dict[str, Any]) -> bool:
-    """Whether Spark can tell of malformed lines: there are such, and no option says what becomes of them."""
-    return kind in ("json", "csv") and not {key.lower() for key in options} & {"mode", _CORRUPT.lower()}
+def _counts_malformed(kind: str, options: dict[str, Any], schema: "StructType | None") -> bool:
+    """Whether Spark is asked for malformed lines: there can be some, and no setting is about them."""
+    if kind not in ("json", "csv") or (schema is not None and _SPARKS_OWN in schema.names):
+        return False
+    given = {key.lower(): str(value).lower() for key, value in options.items()}
+    return given.get("mode", "permissive") == "permissive" and _CORRUPT.lower() not in given
 
 
-def _with_malformed(schema: "StructType | None") -> "StructType":
+def _with_malformed(schema: "StructType") -> "StructType":
     from pyspark.sql.types import StringType, StructField, StructType
 
-    # Where Spark infers a schema from JSON of which a line is malformed, it adds a column itself.
-    own = [field for field in (schema or StructType()).fields if field.name != _INFERRED]
+    # Where Spark infers a schema from JSON of which a line is malformed, it adds the column itself.
+    own = [field for field in schema.fields if field.name != MALFORMED]
     return StructType([*own, StructField(MALFORMED, StringType())])
+
+
+def _check_any(schema: "StructType", key: str, kind: str) -> None:
+    """Raise InputError if a schema that was inferred has nothing that events could be made of."""
+    if not set(schema.names) - {MALFORMED}:
+        raise InputError(f"{key}: nothing there could be read as {kind.upper()}: no line has a field")
 
 
 def _loaded(reader: Any, schema: Any, key: str, *where: object) -> "DataFrame":

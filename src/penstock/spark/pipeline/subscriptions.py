@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.errors import InputError, PenstockError
+from penstock.spark.layout import Layout
 from penstock.spark.pipeline.checks import format_of
 from penstock.spark.pipeline.config import Pipeline, Subscriptions, is_remote
 from penstock.spark.pipeline.sessions import placed
@@ -14,7 +15,7 @@ from penstock.spark.subscriptions import save_table
 from penstock.spark.tables import MANIFEST, MATCHER, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 TABLE: Final = "table"
 """The folder below a stream's checkpoint for what is compiled from a file."""
@@ -29,6 +30,7 @@ class _Stamp(msgspec.Struct):
     sha256: str
     language: str
     invalid: str
+    blocks: int | None = None
 
 
 def is_table(path: str) -> bool:
@@ -51,7 +53,7 @@ def rows_of(session: "SparkSession", given: Subscriptions) -> "DataFrame":
         if kind == "csv":
             # Quotes are doubled, as everybody but Spark does it; filters have commas and line ends.
             reader = session.read.options(header="true", quote='"', escape='"', multiLine="true")
-            return reader.csv(given.path)
+            return _whole_lines(reader, given.path)
         # As text: what is inferred of filters that are objects would be a struct of all their keys.
         schema = f"id string, filter string, subscriber string, {_CORRUPT} string"
         rows = session.read.schema(schema).option("columnNameOfCorruptRecord", _CORRUPT).json(given.path)
@@ -60,6 +62,23 @@ def rows_of(session: "SparkSession", given: Subscriptions) -> "DataFrame":
         if rows.where("subscriber is not null").isEmpty():
             rows = rows.drop("subscriber")
         return rows
+
+
+def _whole_lines(reader: "DataFrameReader", path: str) -> "DataFrame":
+    """The rows of a CSV file, where a line of more fields than there are columns, or fewer, is no filter.
+
+    Spark would take what fits: of `rich,a > 1,000` the filter a > 1.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+    from pyspark.sql.types import StringType
+
+    names = reader.csv(path).schema
+    counting = reader.option("columnNameOfCorruptRecord", _CORRUPT).schema(names.add(_CORRUPT, StringType()))
+    rows = counting.csv(path)
+    if "filter" not in rows.columns:
+        return rows.drop(_CORRUPT)
+    wrong = F.concat(F.lit("this line has not as many fields as the first: "), F.col(_CORRUPT))
+    return rows.withColumn("filter", F.coalesce(wrong, "filter")).drop(_CORRUPT)
 
 
 def table_for_stream(session: "SparkSession", pipeline: Pipeline) -> str:
@@ -72,13 +91,21 @@ def table_for_stream(session: "SparkSession", pipeline: Pipeline) -> str:
         check_language(given)
         return given.path
     folder = Path(pipeline.checkpoint or "") / TABLE
-    stamp = _stamp(given)
+    blocks = _blocks(pipeline)
+    stamp = _stamp(given, blocks)
     if stamp is not None and stamp == _read_stamp(folder) and Table.versions(folder):
         return str(folder)
-    save_table(rows_of(session, given), folder, language=given.language, invalid=given.invalid)
+    rows = rows_of(session, given)
+    save_table(rows, folder, language=given.language, invalid=given.invalid, blocks=blocks)
     if stamp is not None:
         (folder / _STAMP).write_bytes(msgspec.json.encode(stamp))
     return str(folder)
+
+
+def _blocks(pipeline: Pipeline) -> int | None:
+    """The parts that a layout by hand cuts the table into."""
+    layout = pipeline.route.layout
+    return None if layout in (None, "auto") else Layout.parse(layout).subscription_parts
 
 
 def subscriptions_of(session: "SparkSession", given: Subscriptions) -> "DataFrame | str":
@@ -113,14 +140,14 @@ def _format_of(given: Subscriptions) -> str:
     return found
 
 
-def _stamp(given: Subscriptions) -> _Stamp | None:
+def _stamp(given: Subscriptions, blocks: int | None) -> _Stamp | None:
     """What tells whether a file has changed; None where it cannot be read from here."""
     file = Path(given.path)
     if is_remote(given.path) or not file.is_file():
         return None
     with file.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
-    return _Stamp(digest, given.language, given.invalid)
+    return _Stamp(digest, given.language, given.invalid, blocks)
 
 
 def _read_stamp(folder: Path) -> _Stamp | None:

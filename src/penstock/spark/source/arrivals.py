@@ -16,6 +16,7 @@ from penstock.net.client.notices import Notice
 from penstock.net.client.subscriptions import Received, Subscription
 from penstock.spark.source.connection import connecting
 from penstock.spark.source.log import Entry, Log
+from penstock.spark.source.news import tell
 from penstock.spark.source.options import Options
 
 _LOG: Final = logging.getLogger(__name__)
@@ -29,6 +30,9 @@ _LINGER_S: Final = 0.02
 _MISSED: Final = frozenset({"missed", "paused", "dropped"})
 """What a client is told when events may not have come."""
 
+_CONNECTED: Final = {"disconnected": False, "reconnected": True, "missed": True}
+"""What it is told of the connection."""
+
 
 class Arrivals:
     """Takes events into a log, in a thread of its own."""
@@ -40,6 +44,8 @@ class Arrivals:
         self._task: asyncio.Task[None] | None = None
         self._ready = threading.Event()
         self._error: BaseException | None = None
+        self._is_connected = False
+        self._missed = 0
         # A publisher that lost its broker may send again what was already here before a restart.
         self._known = log.known()
         self._thread = threading.Thread(target=self._run, name="penstock-arrivals", daemon=True)
@@ -87,6 +93,8 @@ class Arrivals:
         async with connecting(options, "source", reconnect=True, on_notice=self._noticed) as net:
             # Not entered: on leaving, what waits would be let go as if it were dealt with.
             subscription = await net.subscribe(options.filter, ack="manual")
+            self._is_connected = True
+            tell(self.log.folder, is_connected=True, missed=self._missed)
             self._ready.set()
             while True:
                 taken = await together(subscription, TOGETHER_MAX)
@@ -103,6 +111,11 @@ class Arrivals:
         return (event.origin, event.number) not in self._known
 
     def _noticed(self, notice: Notice) -> None:
+        self._missed += notice.kind in _MISSED
+        if notice.kind in _CONNECTED:
+            self._is_connected = _CONNECTED[notice.kind]
+        if notice.kind in _CONNECTED or notice.kind in _MISSED:
+            tell(self.log.folder, is_connected=self._is_connected, missed=self._missed)
         if notice.kind not in _MISSED:
             return
         if self._options.missed == "fail" and self._task is not None:
