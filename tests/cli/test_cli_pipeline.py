@@ -86,6 +86,18 @@ def test_the_example_is_printed_and_mistakes_cost_no_session(capfdbinary: Captur
     said = capfdbinary.readouterr().err.decode()
     assert said == "penstock: p.toml: 2 mistakes: subscriptions: is missing; sinks: is missing\n"
     assert main(["pipeline", "run", "nowhere.toml"]) == 2
+    for source, sink, missing in (
+        ('kind = "files"\npath = "no.csv"', 'kind = "console"', "source.path"),
+        ('kind = "files"\npath = "in"\nformat = "json"', 'kind = "console"', "subscriptions.path"),
+    ):
+        pipeline(source, sink)
+        if missing == "subscriptions.path":
+            Path("rules.jsonl").unlink()
+        capfdbinary.readouterr()
+        assert main(["pipeline", "run", "p.toml"]) == 2
+        said = capfdbinary.readouterr().err.decode()
+        assert said.startswith(f"penstock: {missing}: ")
+        assert said.endswith(": no such file or folder\n")
 
 
 def test_files_are_routed_once_into_a_folder_that_is_ours() -> None:

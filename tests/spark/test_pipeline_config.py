@@ -349,6 +349,8 @@ def test_of_what_spark_says_one_sentence_is_told() -> None:
         "Caused by: com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'nope'\n\t... 27 more"
     )
     assert said_by_spark(Exception(called)) == "Cannot read file:///a.json: Unrecognized token 'nope'"
+    ended = "Query [id = 8d29-a, runId = 6962] terminated with exception: Connection refused SQLSTATE: XXKST"
+    assert said_by_spark(Exception(ended)) == "Connection refused"
     assert said_by_spark(Exception()) == "Exception"
     assert in_keys("cast it; unsupported='skip' leaves it out").endswith(
         'route.unsupported = "skip" leaves it out'

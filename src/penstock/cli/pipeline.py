@@ -18,7 +18,7 @@ from penstock.cli.signals import left_to_a_loop
 from penstock.errors import InputError, PenstockError
 from penstock.spark.pipeline import config
 from penstock.spark.pipeline.progress import Summary
-from penstock.spark.pipeline.run import Run, Stop, explained
+from penstock.spark.pipeline.run import Run, Stop, check_places, explained
 from penstock.spark.pipeline.sessions import in_keys, new_log, quiet_session
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _EVERY_S: Final = 10.0
 def run(options: argparse.Namespace) -> int:
     """Run a pipeline and print the figures."""
     pipeline, name = _loaded(options)
+    check_places(pipeline)
     stop = Stop()
     with _telling(name, quiet=options.quiet) as tell:
         tell("starting Spark")

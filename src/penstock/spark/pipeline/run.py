@@ -14,8 +14,8 @@ from penstock.spark.pipeline.checks import trigger_of
 from penstock.spark.pipeline.config import Folder, Network, Pipeline, Socket, is_remote
 from penstock.spark.pipeline.progress import Backlog, Summary, Tally
 from penstock.spark.pipeline.sessions import in_keys, placed, said_by_spark
-from penstock.spark.pipeline.sources import MALFORMED, SOURCE_LOG, described, events_of, watched
-from penstock.spark.pipeline.subscriptions import subscriptions_of, table_for_stream
+from penstock.spark.pipeline.sources import MALFORMED, SOURCE_LOG, check_there, described, events_of, watched
+from penstock.spark.pipeline.subscriptions import check_path, subscriptions_of, table_for_stream
 from penstock.spark.routing import COLUMN
 from penstock.spark.sinks import Owner
 from penstock.spark.source.news import News, heard
@@ -303,6 +303,14 @@ def _options(pipeline: Pipeline) -> dict[str, Any]:
         "column": route.column,
         "unsupported": route.unsupported,
     }
+
+
+def check_places(pipeline: Pipeline) -> None:
+    """Raise InputError for what is not there, or in the way, before Spark is started for nothing."""
+    check_there(pipeline.source)
+    check_path(pipeline.subscriptions)
+    if pipeline.is_stream:
+        check_checkpoint(pipeline)
 
 
 def check_checkpoint(pipeline: Pipeline) -> None:

@@ -30,6 +30,7 @@ _CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
 _NAME: Final = re.compile(r"^\[(?P<name>[A-Z][A-Z0-9_.]+)\] ")
 _STATE: Final = re.compile(r"\.? SQLSTATE: \w{5}.*$")
 _CALL: Final = re.compile(r"An error occurred while calling \S+$")
+_QUERY: Final = re.compile(r"Query \[id = [^]]*\] terminated with exception: ")
 _CAUSE: Final = "Caused by: "
 _SAID_MAX: Final = 500
 
@@ -124,7 +125,7 @@ def said_by_spark(error: object) -> str:
     python = _PYTHON.search(text) if "Traceback (most recent call last)" in text else None
     if python:
         return f"{python['kind'].rpartition('.')[2]}: {python['said'].strip()}"[:_SAID_MAX]
-    lines = [line for line in lines if line and not _CALL.match(line)]
+    lines = [_QUERY.sub("", line) for line in lines if line and not _CALL.match(line)]
     said = _plain(lines[0]) if lines else type(error).__name__
     # Of causes the last is the first in time: what it says, nothing else does.
     causes = [line for line in lines if line.startswith(_CAUSE)]

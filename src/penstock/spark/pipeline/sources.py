@@ -33,6 +33,7 @@ def events_of(session: "SparkSession", pipeline: Pipeline) -> "DataFrame":
     Where lines can be malformed, there is a column `MALFORMED`, which `watched` counts and takes away.
     """
     source = pipeline.source
+    check_there(source)
     if isinstance(source, Files):
         events = _files(session, source)
     elif isinstance(source, Folder):
@@ -44,6 +45,20 @@ def events_of(session: "SparkSession", pipeline: Pipeline) -> "DataFrame":
     else:
         events = _network(session, source, pipeline.checkpoint or "")
     return _with_columns(events, source.columns)
+
+
+def check_there(source: object) -> None:
+    """Raise InputError if files or folders of this machine are not there; it takes no Spark to see that."""
+    if isinstance(source, Files):
+        for path in _paths(source):
+            if not is_remote(path) and not any(sign in path for sign in "*?[{") and not Path(path).exists():
+                raise InputError(f"source.path: {path}: no such file or folder")
+    elif isinstance(source, Folder) and not is_remote(source.path) and not Path(source.path).is_dir():
+        raise InputError(f"source.path: {source.path}: no such folder; a stream waits for files, not for it")
+
+
+def _paths(source: Files) -> list[str]:
+    return [source.path] if isinstance(source.path, str) else list(source.path)
 
 
 def watched(events: "DataFrame", told: Any) -> "DataFrame":
@@ -60,7 +75,7 @@ def described(pipeline: Pipeline) -> str:
     """The source, in words."""
     source = pipeline.source
     if isinstance(source, Files):
-        paths = [source.path] if isinstance(source.path, str) else source.path
+        paths = _paths(source)
         return f"files {', '.join(paths)} ({source.format or format_of(paths[0])}), read once"
     if isinstance(source, Folder):
         limit = source.max_files_per_batch
@@ -78,10 +93,7 @@ def described(pipeline: Pipeline) -> str:
 
 
 def _files(session: "SparkSession", source: Files) -> "DataFrame":
-    paths = [source.path] if isinstance(source.path, str) else source.path
-    for path in paths:
-        if not is_remote(path) and not any(sign in path for sign in "*?[{") and not Path(path).exists():
-            raise InputError(f"source.path: {path}: no such file or folder")
+    paths = _paths(source)
     kind = source.format or str(format_of(paths[0]))
     reader = session.read.format(kind).options(**_reading(kind, source.options))
     schema = None if source.schema is None else _schema_of(source.schema)
@@ -96,8 +108,6 @@ def _files(session: "SparkSession", source: Files) -> "DataFrame":
 
 def _folder(session: "SparkSession", source: Folder) -> "DataFrame":
     options = _reading(source.format, source.options)
-    if not is_remote(source.path) and not Path(source.path).is_dir():
-        raise InputError(f"source.path: {source.path}: no such folder; a stream waits for files, not for it")
     schema = None if source.schema is None else _schema_of(source.schema)
     counts = _counts_malformed(source.format, source.options, schema)
     if counts:

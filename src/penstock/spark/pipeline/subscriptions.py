@@ -126,9 +126,14 @@ def check_language(given: Subscriptions) -> None:
         raise InputError("subscriptions.language: is for files; a saved table is compiled already")
 
 
-def _format_of(given: Subscriptions) -> str:
+def check_path(given: Subscriptions) -> None:
+    """Raise InputError if subscriptions are not there; it takes no Spark to see that."""
     if not is_remote(given.path) and not Path(given.path).exists():
         raise InputError(f"subscriptions.path: {given.path}: no such file or folder")
+
+
+def _format_of(given: Subscriptions) -> str:
+    check_path(given)
     if given.format is not None:
         return "json" if given.format == "jsonl" else given.format
     found = format_of(given.path)
