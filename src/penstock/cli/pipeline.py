@@ -1,7 +1,6 @@
 """`penstock pipeline`: routing on Spark as a file says, with progress, figures, and a clean end."""
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from penstock.spark.pipeline import config
 from penstock.spark.pipeline.progress import Summary
 from penstock.spark.pipeline.run import Run, Stop, check_places, explained
 from penstock.spark.pipeline.sessions import in_keys, new_log, quiet_session
+from penstock.spark.session import told_by_signals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,8 @@ def run(options: argparse.Namespace) -> int:
     with _telling(name, quiet=options.quiet) as tell:
         tell("starting Spark")
         with _session(options, pipeline, name) as session:
-            with _asked_by_signals(stop):
+            # Asked once, and again; nothing is interrupted in the middle.
+            with told_by_signals(stop.ask):
                 summary = Run(session, pipeline, name, stop, tell).wait()
             if summary.ended == "failed":
                 options.keep_log = True
@@ -103,21 +104,6 @@ def _session(options: argparse.Namespace, pipeline: config.Pipeline, name: str) 
     finally:
         if not options.keep_log:
             log.unlink(missing_ok=True)
-
-
-@contextmanager
-def _asked_by_signals(stop: Stop) -> Iterator[None]:
-    """Ctrl-C and SIGTERM ask to stop, and ask again; nothing is interrupted in the middle."""
-
-    def ask(_signal: int, _frame: object) -> None:
-        stop.ask()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -73,17 +73,26 @@ def signals_held_back() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    told: list[int] = []
+    told = threading.Event()
+    try:
+        with told_by_signals(told.set):
+            yield
+    finally:
+        if told.is_set():
+            # Whatever became of the start: Java may have been told to end, too.
+            raise KeyboardInterrupt
 
-    def note(number: int, _frame: object) -> None:
-        told.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+@contextmanager
+def told_by_signals(tell: Callable[[], object]) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM call this, and interrupt nothing; what they did before is put back."""
+
+    def called(_signal: int, _frame: object) -> None:
+        tell()
+
+    before = {number: signal.signal(number, called) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if told:
-            # Whatever became of the start: Java may have been told to end, too.
-            raise KeyboardInterrupt

@@ -61,6 +61,7 @@ class Run:
         self._streams = False
         self._runs = False
         self._error: BaseException | None = None
+        self._made_at = time.time()
         self.summary = Summary(
             name=name,
             kind="stream" if pipeline.is_stream else "batch",
@@ -172,7 +173,6 @@ class Run:
 
         pipeline = self._pipeline
         self._tell("reading the schema")
-        check_checkpoint(pipeline)
         events = events_of(self._session, pipeline)
         self._tell("compiling subscriptions")
         folder = table_for_stream(self._session, pipeline)
@@ -235,8 +235,10 @@ class Run:
         if not isinstance(self._pipeline.source, Network):
             return None
         news = heard(Path(self._pipeline.checkpoint or "") / SOURCE_LOG)
-        if news is not None:
-            self.summary.missed = news.missed
+        if news is None or news.since < self._made_at:
+            # Of an earlier run, until this one has connected.
+            return None
+        self.summary.missed = news.missed
         return news
 
     def _end(self, query: "StreamingQuery", tally: Tally) -> None:
