@@ -16,6 +16,7 @@ from typing import IO
 import pytest
 
 import penstock
+from patience import HANGS
 from penstock.cli.main import main
 
 Capture = pytest.CaptureFixture[bytes]
@@ -24,16 +25,10 @@ PROGRAM = str(Path(sys.executable).with_name("penstock"))
 NOWHERE = "penstock://127.0.0.1:1"
 """Where nobody listens."""
 
-PATIENCE = 30
-"""Seconds after which what is waited for is taken never to come."""
-
-HANGS = 120
-"""Seconds after which a process that should have ended is taken to run for ever."""
-
 
 def until(is_so: Callable[[], object]) -> None:
     """Wait until something is so, for a while."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + HANGS
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.05)
@@ -69,11 +64,11 @@ class Running:
 
     def line(self) -> str:
         """The next line of standard output."""
-        return self.out.get(timeout=PATIENCE)
+        return self.out.get(timeout=HANGS)
 
     def told(self) -> str:
         """The next line of standard error."""
-        return self.err.get(timeout=PATIENCE)
+        return self.err.get(timeout=HANGS)
 
     def give(self, *lines: str) -> None:
         """Write lines to its standard input."""
@@ -126,7 +121,7 @@ def broker(name: str, *more: str, listen: str = "penstock://127.0.0.1:0") -> Ite
     arguments = ("broker", "--name", name, "--listen", listen, "--gateway", "none", *more)
     with running(*arguments) as command:
         # A first one may have to compile its kernels, which takes minutes.
-        said = command.out.get(timeout=600)
+        said = command.out.get(timeout=HANGS)
         assert said.startswith(f"{name} listening on ")
         yield command, said.rpartition(" ")[2]
 

@@ -7,18 +7,17 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from patience import HANGS
 from penstock.model.events import Event
 from penstock.net.addresses import parse_url
 from penstock.net.config import BrokerConfig, GatewayConfig, Times, TokenConfig
+from penstock.net.matching import warm
 from penstock.net.server import Server
 from penstock.net.tokens import make_token
 from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
 from penstock.wire.frames import FrameReader, Kind, frame
 from penstock.wire.greetings import VERSION, Hello, write_hello
-
-HANGS = 60.0
-"""Seconds after which a test is taken to hang."""
 
 SECRET = "a secret of more than thirty-two bytes"  # noqa: S105 - of tests
 
@@ -42,6 +41,8 @@ def with_tokens(folder: Path, **more: Any) -> BrokerConfig:
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
     """Run a test; what is not awaited, or fails unnoticed, fails the test."""
+    # The first broker of an installation compiles its kernels: minutes that are no test's.
+    warm()
     unnoticed: list[dict[str, Any]] = []
 
     async def bounded() -> None:

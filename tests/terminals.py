@@ -18,12 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 
+from patience import HANGS
+
 TERMINAL = re.compile(r"# terminal (\d+)\n")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)(74\d\d)\b")
 KEYS = {"^C": signal.SIGINT, "^\\": signal.SIGQUIT}
-
-PATIENCE = 60
-"""Seconds after which what is waited for is taken never to come."""
 
 
 def is_live(block: str) -> bool:
@@ -99,7 +98,7 @@ class Terminal:
     def see(self, shown: str) -> None:
         """Wait for the next line, which has to be this one."""
         try:
-            printed = self._lines.get(timeout=PATIENCE)
+            printed = self._lines.get(timeout=HANGS)
         except Empty:
             raise AssertionError(f"did not come: {shown}") from None
         assert is_as_shown(printed, shown), f"\nprinted: {printed}\nshown:   {shown}"
@@ -114,7 +113,7 @@ class Terminal:
         """Wait until the command has ended, as it should, and has printed nothing that is not shown."""
         if self._process is None:
             return
-        assert self._process.wait(PATIENCE) == self._status, self._process.args
+        assert self._process.wait(HANGS) == self._status, self._process.args
         self.close()
         assert self._lines.empty(), f"printed and not shown: {self._lines.get()}"
 
@@ -126,7 +125,7 @@ class Terminal:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         assert self._reader is not None
-        self._reader.join(PATIENCE)
+        self._reader.join(HANGS)
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process = None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from patience import HANGS
 from penstock.cli import broker
 from penstock.cli.logs import OneLine
 from penstock.cli.main import main
@@ -18,8 +19,6 @@ from penstock.net.config import BrokerConfig, GatewayConfig, TLSConfig, TokenCon
 
 Capture = pytest.CaptureFixture[bytes]
 
-HANGS = 120
-"""Seconds after which a process that should have ended is taken to run for ever."""
 
 TWO = """
 [[broker]]

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from patience import HANGS
 from penstock.cli import check
 from penstock.cli.main import main
 from penstock.cli.processes import in_order
@@ -197,7 +198,7 @@ def test_ctrl_c_ends_all_processes_without_a_traceback() -> None:
         try:
             time.sleep(3)
             os.killpg(process.pid, signal.SIGINT)
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=HANGS)
         finally:
             process.kill()
     assert (process.returncode, err) == (130, b"penstock: interrupted\n")

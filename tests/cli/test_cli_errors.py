@@ -12,14 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
 
+from patience import HANGS
 from penstock.cli.main import main
 
 Capture = pytest.CaptureFixture[bytes]
 
 pytestmark = pytest.mark.usefixtures("warm_kernels")
 
-HANGS = 120
-"""Seconds after which a process that should have ended is taken to wait for ever."""
 
 GOOD: dict[str, bytes] = {
     "s.jsonl": b'{"id": "a", "filter": "x > 1"}\n',

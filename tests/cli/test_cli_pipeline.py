@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from patience import HANGS
 from penstock.cli.demo_pipeline import members
 from penstock.cli.main import main
 from penstock.spark.pipeline.config import example
 
 Capture = pytest.CaptureFixture[bytes]
 
-HANGS = 300
-"""Seconds after which a run that should have ended is taken to run for ever."""
 
 SUBSCRIPTIONS = '{"id": "late", "filter": "delay > 60"}\n{"id": 7, "filter": "carrier = \'AA\'"}\n'
 EVENTS = '{"carrier": "AA", "delay": 90}\n{"carrier": "UA", "delay": 75}\n{"carrier": "UA", "delay": 1}\n'

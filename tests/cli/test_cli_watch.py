@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from live_commands import (
-    HANGS,
     NOWHERE,
     PROGRAM,
     Capture,
@@ -24,6 +23,7 @@ from live_commands import (
     three_brokers,
     until,
 )
+from patience import HANGS
 from penstock.cli.top import Cut, tables
 from penstock.cli.trace import tree
 from penstock.cli.watching import Look

@@ -40,7 +40,9 @@ def test_equal_sets_are_equal_tuples(a: Cuts, b: Cuts) -> None:
 
 @given(st.lists(CUTS))
 def test_many_are_united_at_once(sets: list[Cuts]) -> None:
-    assert members(cuts.union_all(sets)) == set().union(*map(members, sets))
+    made = cuts.union_all(sets)
+    assert members(made) == set().union(*map(members, sets))
+    assert list(made) == sorted(set(made))
 
 
 @given(CUTS)

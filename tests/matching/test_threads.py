@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from patience import HANGS
 from penstock import Matcher
 from penstock.matching import store as store_module
 
@@ -87,7 +88,7 @@ engine.match({"x": 1})
 def ends_with(program: str) -> str:
     """What a program says in the end, which has to come."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM + program], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", PROGRAM + program], capture_output=True, text=True, timeout=HANGS, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -161,6 +162,6 @@ def test_a_child_that_is_forked_while_a_merge_runs_goes_on() -> None:
         os._exit(0)
     """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, timeout=300, check=False
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, timeout=HANGS, check=False
     )
     assert (done.stdout, done.returncode) == (b"done\n", 0), done.stderr.decode()[-2000:]

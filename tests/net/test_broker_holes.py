@@ -25,6 +25,7 @@ from net_cases import (
     until,
     with_tokens,
 )
+from patience import HANGS
 from penstock.errors import AccessError, FilterError, NetworkError, PenstockError
 from penstock.net import runtime as runtimes
 from penstock.net.client.client import Client
@@ -71,7 +72,7 @@ def _wanting(text: str, number: int) -> Want:
 async def check_serves(server: Server, **more: Any) -> None:
     """Others can still publish and subscribe."""
     async with await penstock.connect(server.urls[0], **more) as net, await net.subscribe("check = 1") as sub:
-        await asyncio.gather(net.publish({"check": 1}), sub.next(20))
+        await asyncio.gather(net.publish({"check": 1}), sub.next(HANGS))
 
 
 # Filters that burn CPU
@@ -84,7 +85,7 @@ def test_a_pattern_with_many_wildcards_does_not_hold_up_a_broker() -> None:
             async with await net.subscribe(f"s like '{pattern}'") as sub:
                 await net.publish({"s": "a" * 200_000})
                 await net.publish({"s": "a" * 200_000 + "b"})
-                event = await sub.next(30)
+                event = await sub.next(HANGS)
                 assert event["s"] == "a" * 200_000 + "b"
 
     run(main)
@@ -113,7 +114,7 @@ def test_a_filter_that_cannot_be_passed_on_is_refused_and_links_between_brokers_
                 sub = await there.subscribe("x > 1")
                 await until(lambda: b.status()["table"]["subscriptions"] == 1)
                 await here.publish({"x": 2}, advertisement=ad)
-                assert (await sub.next(20))["x"] == 2
+                assert (await sub.next(HANGS))["x"] == 2
 
     run(main)
 
@@ -138,7 +139,7 @@ def test_a_name_gets_nobody_more_than_is_granted(subject: str, tmp_path: Path) -
             async with await net.subscribe("owner = 'me'") as sub:
                 for owner in ("you", "%", subject, "me"):
                     await publisher.publish({"owner": owner})
-                assert (await sub.next(20))["owner"] == "me"
+                assert (await sub.next(HANGS))["owner"] == "me"
                 assert sub.pending == 0
 
     run(main)
@@ -165,11 +166,11 @@ def test_subscribing_and_changing_in_place_are_checked_alike(tmp_path: Path) -> 
                 await sub.change("x > 5")
             # What it had stays.
             await publisher.publish_many([{"x": 7}, {"x": 15}, {"x": 25}])
-            assert (await sub.next(20))["x"] == 25
+            assert (await sub.next(HANGS))["x"] == 25
             assert sub.pending == 0
             await sub.change("x > 10")
             await publisher.publish_many([{"x": 7}, {"x": 15}])
-            assert (await sub.next(20))["x"] == 15
+            assert (await sub.next(HANGS))["x"] == 15
 
     run(main)
 
@@ -194,7 +195,7 @@ def test_advertising_and_publishing_are_checked(tmp_path: Path) -> None:
                 with pytest.raises(AccessError):
                     await net.publish_many([{"x": 8}, {"y": 1}])
                 await net.publish({"x": 1})
-                assert (await sub.next(20))["x"] == 1
+                assert (await sub.next(HANGS))["x"] == 1
                 assert sub.pending == 0
                 assert (await reader.status())["counts"]["delivered"] == 1
 
@@ -214,9 +215,9 @@ def test_status_and_traces_need_the_right_to_monitor(tmp_path: Path) -> None:
                 await net.status()
             await net.advertise("x < 5")
             with pytest.raises(AccessError, match="monitor"):
-                await asyncio.wait_for(net.trace({"x": 1}), 20)
+                await asyncio.wait_for(net.trace({"x": 1}), HANGS)
             await net.publish({"x": 2})
-            assert (await sub.next(20))["x"] == 2
+            assert (await sub.next(HANGS))["x"] == 2
             assert sub.pending == 0
             assert (await reader.trace({"x": 3}))["delivered"] == 1
 
@@ -286,10 +287,10 @@ def test_what_an_event_says_of_its_publisher_is_no_key_to_its_session() -> None:
         ):
             sub = await net.subscribe("true")
             await publisher.publish({"x": 1})
-            event = await sub.next(20)
+            event = await sub.next(HANGS)
             assert publisher._line._identity not in event.origin
             await publisher.publish({"x": 2})
-            assert (await sub.next(20)).origin == event.origin
+            assert (await sub.next(HANGS)).origin == event.origin
 
     run(main)
 

@@ -8,6 +8,7 @@ import pytest
 
 import penstock
 from net_cases import config, run, serving, until
+from patience import HANGS
 from penstock.errors import EventError, FilterError, LimitError, NetworkError, PenstockError
 from penstock.net.client.client import Client
 from penstock.net.client.notices import Notice
@@ -30,7 +31,7 @@ def state(server: Server, name: str) -> Any:
 
 
 async def numbers(sub: Subscription, count: int) -> list[object]:
-    return [(await sub.next(30))["n"] for _ in range(count)]
+    return [(await sub.next(HANGS))["n"] for _ in range(count)]
 
 
 def events(begin: int, end: int, **more: Any) -> list[dict[str, Any]]:
@@ -61,7 +62,7 @@ def test_what_is_published_comes_in_order_to_whoever_wants_it() -> None:
             await net.publish({"n": 1})
             await net.publish({"n": 2})
             assert await net.publish_many(events(3, 6)) == 3
-            got = [await sub.next(30) for _ in range(4)]
+            got = [await sub.next(HANGS) for _ in range(4)]
             assert [event["n"] for event in got] == [2, 3, 4, 5]
             assert [event.number for event in got] == [2, 3, 4, 5]
             assert {event.origin for event in got} == {got[0].origin}
@@ -185,14 +186,14 @@ def test_what_is_acknowledged_by_hand_is_waited_for() -> None:
         ):
             sub = await net.subscribe("n >= 0", ack="manual")
             publishing = asyncio.create_task(publisher.publish_many(events(0, 2)))
-            first, second = await sub.next(30), await sub.next(30)
+            first, second = await sub.next(HANGS), await sub.next(HANGS)
             await first.ack()
             # An answer to something that was asked later: what was acknowledged would have been there before.
             await publisher.status()
             assert not publishing.done()
             await second.ack()
             await second.ack()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANGS):
                 await publishing
 
     run(main)
@@ -240,7 +241,7 @@ def test_the_face_without_asyncio_has_the_same_verbs() -> None:
                     ad = net.advertise("n >= 0")
                     net.publish({"n": 0}, advertisement=ad)
                     net.publish_many(events(1, 4))
-                    found: list[object] = [sub.next(30)["n"] for _ in range(3)]
+                    found: list[object] = [sub.next(HANGS)["n"] for _ in range(3)]
                     sub.change("n > 5")
                     net.publish_many([{"n": 5}, {"n": 6}])
                     for event in sub:
@@ -334,11 +335,11 @@ def test_a_session_goes_on_though_much_was_under_way() -> None:
             cut(server, "q")
             got = []
             for _ in range(40):
-                event = await sub.next(30)
+                event = await sub.next(HANGS)
                 got.append(event["n"])
                 await event.ack()
             assert got == list(range(40))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANGS):
                 await publishing
 
     run(main)
@@ -357,20 +358,20 @@ def test_after_a_broker_has_gone_its_clients_find_another_and_publish_again() ->
                 sub = await net.subscribe("n >= 0", ack="manual")
                 await publisher.advertise("n >= 0")
                 publishing = asyncio.create_task(publisher.publish_many(events(0, 10)))
-                held = [await sub.next(30) for _ in range(10)]
+                held = [await sub.next(HANGS) for _ in range(10)]
                 await a.close()
                 await until(lambda: (publisher.broker, net.broker) == ("b", "b"))
                 await until(lambda: b.status()["table"]["subscriptions"])
                 assert "missed" in notices.kinds()
                 # Nobody had acknowledged them; they come again, but have come already.
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(HANGS):
                     await publishing
                 assert sub.pending == 0
                 for event in held:
                     await event.ack()
                 publishing = asyncio.create_task(publisher.publish_many(events(10, 12)))
                 for n in (10, 11):
-                    event = await sub.next(30)
+                    event = await sub.next(HANGS)
                     assert event["n"] == n
                     await event.ack()
                 await publishing
@@ -410,7 +411,7 @@ def test_without_reconnection_a_lost_connection_is_an_error_for_everybody_who_wa
             sub = await net.subscribe("n >= 0")
             cut(server, "q")
             with pytest.raises(NetworkError, match="the connection to b is lost"):
-                await sub.next(30)
+                await sub.next(HANGS)
             with pytest.raises(NetworkError):
                 await net.publish({"n": 1})
             with pytest.raises(NetworkError):
@@ -471,7 +472,7 @@ def test_a_slow_reader_is_paused_told_so_and_goes_on() -> None:
             assert len(got) + resumed.count == 60
             await publisher.flush()
             publishing = asyncio.create_task(publisher.publish({"n": 99}))
-            event = await sub.next(30)
+            event = await sub.next(HANGS)
             assert event["n"] == 99
             await event.ack()
             await publishing
@@ -489,7 +490,7 @@ def test_a_slow_reader_that_wants_it_so_is_dropped_and_told_so() -> None:
             net = await penstock.connect(server.urls[0], name="q", when_slow="drop", on_notice=notices.append)
             sub = await net.subscribe("n >= 0", ack="manual")
             # What it had not taken is given up, and nobody waits for it any longer.
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANGS):
                 await publisher.publish_many(events(0, 100, s="x" * 10_000))
             await until(lambda: notices.of("dropped"))
             assert state(server, "q") is None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import penstock
 from net_cases import Complaints, Raw, config, events_frame, hello, numbered, run, serving
+from patience import HANGS
 from penstock.filters.parsing import parse
 from penstock.net.config import Times
 from penstock.net.server import Server
@@ -153,7 +154,7 @@ async def check_serves(server: Server) -> None:
     ):
         await publisher.advertise("check > 0")
         publishing = asyncio.ensure_future(publisher.publish_many([{"check": n} for n in (1, 2, 3)]))
-        assert [(await sub.next(30))["check"] for _ in range(3)] == [1, 2, 3]
+        assert [(await sub.next(HANGS))["check"] for _ in range(3)] == [1, 2, 3]
         await publishing
 
 

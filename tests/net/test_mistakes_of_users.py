@@ -9,6 +9,7 @@ import pytest
 
 import penstock
 from net_cases import Raw, config, hello, numbered, run, serving, until
+from patience import HANGS
 from penstock.broker.seen import Numbers
 from penstock.errors import AccessError
 from penstock.net.client.notices import Notice
@@ -77,7 +78,7 @@ def test_a_callback_that_fails_holds_up_nobody_and_is_told_at_the_end(kind: str,
         async with serving(config()) as (server,), penstock.connect(server.urls[0]) as net:
             callback: Any = plain if kind == "plain" else later
             sub = await net.subscribe("true", callback=callback, ack=ack, queue=2)
-            await asyncio.wait_for(net.publish_many([{"n": n} for n in range(50)]), 30)
+            await asyncio.wait_for(net.publish_many([{"n": n} for n in range(50)]), HANGS)
             with pytest.raises(ValueError, match="a mistake"):
                 await sub.drain()
             assert "failed" in reported[0]["message"]
@@ -140,7 +141,7 @@ def test_who_asks_and_takes_no_answers_is_cut_off() -> None:
         ):
             asks = (numbered(Kind.MESSAGE, n, write_request(Ask(n))) for n in range(1, 2_000))
             raw.say(hello(), *asks)
-            heard = await asyncio.wait_for(raw.hear_all(), 30)
+            heard = await asyncio.wait_for(raw.hear_all(), HANGS)
             assert heard[-1][0] is Kind.REFUSED
             assert sum(kind is Kind.MESSAGE for kind, _payload in heard) < 1_000
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from patience import HANGS
 from penstock.broker.core import Broker
 from penstock.filters.parsing import as_predicate
 from penstock.net.addresses import parse_url
@@ -56,11 +57,13 @@ def test_frames_of_any_size_may_come_together_with_the_welcome() -> None:
             connection.reader.limit = welcome.frame_bytes
             return taker
 
-        connection = await open_connection(way, Hello(VERSION, "client", "c", "", "s", 0, 0), on_welcome, 9.0)
-        came = await asyncio.wait_for(taker.came, 9.0)
+        connection = await open_connection(
+            way, Hello(VERSION, "client", "c", "", "s", 0, 0), on_welcome, HANGS
+        )
+        came = await asyncio.wait_for(taker.came, HANGS)
         connection.close()
         await connection.closed.wait()
-        await asyncio.wait_for(over.wait(), 9.0)
+        await asyncio.wait_for(over.wait(), HANGS)
         server.close()
         await server.wait_closed()
         return came

@@ -13,13 +13,11 @@ from typing import Any
 import pytest
 import uvloop
 
+from patience import HANGS
 from penstock.errors import InputError, NetworkError
 from penstock.net import serve as serving
 from penstock.net.config import BrokerConfig, GatewayConfig, Times
 from penstock.net.serve import run, serve
-
-HANGS = 120
-"""Seconds after which something that should have happened is taken never to happen."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

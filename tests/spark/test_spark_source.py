@@ -23,8 +23,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
 import penstock
-from live_commands import HANGS, NOWHERE
+from live_commands import NOWHERE
 from net_cases import config, serving, token, with_tokens
+from patience import HANGS
 from penstock.errors import (
     AccessError,
     EventError,

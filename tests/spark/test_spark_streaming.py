@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from patience import HANGS
 from penstock.errors import InputError, PenstockError
 from penstock.spark import (
     ConsoleSink,
@@ -154,7 +155,7 @@ def killed(folder: Path, when: str, batch: int) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         start_new_session=True,
         capture_output=True,
-        timeout=300,
+        timeout=HANGS,
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-3000:]

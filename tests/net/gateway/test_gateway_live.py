@@ -12,6 +12,7 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.core.result import Ok
 
 from live_commands import running
+from patience import HANGS
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def gateway(warm_kernels: None) -> Iterator[str]:
     listen = ("--listen", "penstock://127.0.0.1:0", "--gateway", "http://127.0.0.1:0")
     with running("broker", "--name", "g", *listen) as broker:
         # A first one may have to compile its kernels, which takes minutes.
-        assert broker.out.get(timeout=600).startswith("g listening on ")
+        assert broker.out.get(timeout=HANGS).startswith("g listening on ")
         yield broker.line().rpartition(" ")[2]
 
 
@@ -45,7 +46,7 @@ def test_a_live_gateway_does_what_its_document_says(gateway: str) -> None:
 
 def test_an_event_goes_in_by_http_and_comes_out_by_a_stream(gateway: str) -> None:
     event = {"specversion": "1.0", "id": "7", "source": "/s", "type": "t", "data": {"n": 1}}
-    with httpx.Client(base_url=gateway, timeout=30) as http:
+    with httpx.Client(base_url=gateway, timeout=HANGS) as http:
         with http.stream("GET", "/events", params={"filter": "type = 't'", "count": 1}) as stream:
             lines = stream.iter_lines()
             assert next(lines) == ": subscribed"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from gateway_cases import MINIMAL, FakeBroker, FakeDelivery, app_of, ask, cloudevents, get, serving
+from patience import HANGS
 from penstock.model.events import Event
 from penstock.net.gateway.cloudevents import from_binary, from_structured, to_binary
 from penstock.net.gateway.ports import GatewayLimits
@@ -28,7 +29,7 @@ def receive(
         broker = FakeBroker()
         request = ask(app_of(broker, limits), "GET", f"/events?{query}", headers={"accept": accept})
         asking = asyncio.create_task(request)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS):
             while not broker.subscriptions and not asking.done():
                 await asyncio.sleep(0)
             for number, event in enumerate(events, start=1):
@@ -182,14 +183,14 @@ def test_who_leaves_is_unsubscribed() -> None:
     async def run() -> None:
         broker = FakeBroker()
         async with serving(broker) as url:
-            async with httpx.AsyncClient(timeout=20) as client:
+            async with httpx.AsyncClient(timeout=HANGS) as client:
                 request = client.get(f"{url}/events?filter=true&mode=binary")
                 asking = asyncio.create_task(request)
                 while not broker.subscriptions:
                     await asyncio.sleep(0.005)
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANGS):
                 while broker.open_connections():
                     await asyncio.sleep(0.005)
 
@@ -199,7 +200,7 @@ def test_who_leaves_is_unsubscribed() -> None:
 def test_who_waits_when_the_gateway_stops_is_told() -> None:
     async def run() -> httpx.Response:
         broker = FakeBroker()
-        async with httpx.AsyncClient(timeout=20) as client:
+        async with httpx.AsyncClient(timeout=HANGS) as client:
             async with serving(broker) as url:
                 request = client.get(f"{url}/events?filter=true&mode=binary")
                 asking = asyncio.create_task(request)

@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
 from gateway_cases import FakeBroker, FakeConfig, FakeDelivery, Rights, serving
+from patience import HANGS
 from penstock.errors import NetworkError
 from penstock.filters.parsing import parse
 from penstock.model.events import Event
@@ -34,7 +35,7 @@ def delivery(number: int = 1, **attributes: object) -> FakeDelivery:
 
 async def until(condition: Any) -> None:
     """Wait for something that is about to happen; a test that hangs says where."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -50,7 +51,7 @@ async def say(socket: Socket, **message: object) -> dict[str, Any]:
 
 
 async def hear(socket: Socket) -> dict[str, Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS):
         reply: dict[str, Any] = json.loads(await socket.recv())
     return reply
 
@@ -59,7 +60,7 @@ async def hear(socket: Socket) -> dict[str, Any]:
 async def streaming(url: str, query: str) -> AsyncIterator[AsyncIterator[str]]:
     """The lines of an event stream."""
     async with (
-        httpx.AsyncClient(base_url=url, timeout=20) as client,
+        httpx.AsyncClient(base_url=url, timeout=HANGS) as client,
         client.stream("GET", f"/events?{query}") as response,
     ):
         assert response.status_code == 200
@@ -190,7 +191,7 @@ def test_a_request_that_takes_longer_than_the_grace_is_cancelled_when_the_gatewa
         async with httpx.AsyncClient(base_url=await gateway.start()) as client:
             stuck = asyncio.create_task(client.post("/events", json={"x": 1}))
             await until(lambda: broker.connections)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANGS):
                 await gateway.stop()
             with contextlib.suppress(httpx.TransportError):
                 assert (await stuck).status_code == 500

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from patience import HANGS
 from penstock.net.torture.proxy import LOOPBACK, Proxy
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -31,7 +32,7 @@ def behind_a_proxy(story: Callable[[Proxy], Awaitable[None]]) -> None:
         proxy = Proxy(server.sockets[0].getsockname()[1])
         await proxy.start()
         try:
-            await asyncio.wait_for(story(proxy), 60)
+            await asyncio.wait_for(story(proxy), HANGS)
         finally:
             await proxy.close()
             server.close()

@@ -7,6 +7,7 @@ from typing import Final, cast
 import msgspec
 
 import penstock
+from patience import HANGS
 from penstock.net.matching import warm
 from penstock.net.torture.clients import Connect
 from penstock.net.torture.overlay import Overlay
@@ -15,8 +16,6 @@ from penstock.net.torture.report import Options, Report
 from penstock.net.torture.run import Torture
 
 SEED: Final = 11
-LONGEST: Final = 400.0
-"""Seconds after which it is given up, whatever the machine."""
 
 
 def faults(network: Network) -> tuple[Fault, ...]:
@@ -56,7 +55,7 @@ def test_whatever_fails_every_event_comes_once(tmp_path: Path) -> None:
     torture = Torture(options, overlay, cast(Connect, penstock.connect), network, [plan])
 
     async def suffer() -> Report:
-        async with asyncio.timeout(LONGEST):
+        async with asyncio.timeout(HANGS):
             return await torture.run(lambda _text: None)
 
     try:
