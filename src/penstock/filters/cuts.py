@@ -6,7 +6,6 @@ open or closed end can be said so, and so each set has exactly one form. Equal s
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
 
 from penstock.filters.order import Point
 
@@ -44,18 +43,25 @@ def difference(a: Cuts, b: Cuts, least: Point) -> Cuts:
 
 def union_all(sets: list[Cuts]) -> Cuts:
     """What is in any of the sets."""
-    return _fold(union, sets) if sets else ()
+    starts = sorted(start for cuts in sets for start in cuts[::2])
+    ends = sorted(end for cuts in sets for end in cuts[1::2])
+    if not starts:
+        return ()
+    found = [starts[0]]
+    # As many intervals have begun as ended, and so none holds, just where the next start lies beyond an end.
+    for end, start in zip(ends, starts[1:], strict=False):
+        if start > end:
+            found += (end, start)
+    if len(starts) == len(ends):
+        found.append(ends[-1])
+    return tuple(found)
 
 
 def intersection_all(sets: list[Cuts]) -> Cuts:
     """What is in all of the sets, of which there is at least one."""
-    return _fold(intersection, sets)
-
-
-def _fold(operation: Callable[[Cuts, Cuts], Cuts], sets: list[Cuts]) -> Cuts:
-    """Combine as a balanced tree, so that n sets of a point each cost O(n log n)."""
+    # Combined as a balanced tree, so that n sets without a point each cost O(n log n).
     while len(sets) > 1:
-        paired = [operation(a, b) for a, b in zip(sets[::2], sets[1::2], strict=False)]
+        paired = [intersection(a, b) for a, b in zip(sets[::2], sets[1::2], strict=False)]
         if len(sets) & 1:
             paired.append(sets[-1])
         sets = paired
