@@ -13,7 +13,7 @@ import numpy as np
 from penstock.matching.batch import Batch
 from penstock.matching.kernels.delta_events import match_events
 from penstock.matching.kernels.delta_keys import value_keys
-from penstock.matching.kernels.jit import kernel
+from penstock.matching.kernels.jit import ZERO, kernel
 from penstock.matching.kernels.search import Array
 
 
@@ -140,8 +140,8 @@ def match_delta(
     hit = np.empty((2 * steps, 3), np.int32)
     offsets = np.zeros(events + 1, np.int64)
     out = np.empty(1024 + 4 * events, np.int32)
-    event = 0
-    n = 0
+    event = ZERO
+    n = ZERO
     slow = 0
     touched = np.int64(0)
     while event < events:

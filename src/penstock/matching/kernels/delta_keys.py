@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.matching.batch import DOUBLE, INTEGER, NAN, STRING, TIME, Batch
-from penstock.matching.kernels.jit import inlined, kernel, leaf
+from penstock.matching.kernels.jit import ZERO, inlined, kernel, leaf
 from penstock.matching.kernels.search import Array, hash_bytes, key_of_bits
 
 STRINGS = 3
@@ -120,6 +120,7 @@ def sample_keys(batch: Batch, keys: Array) -> None:
     exact = np.empty(len(keys), np.int64)
     families = np.empty(len(keys), np.int8)
     tail = np.empty(len(keys), np.int64)
+    every = ZERO + 2**62
     value_keys(
-        value_attribute, value_state, value_bits, value_length, arena, 2**62, keys, low, exact, families, tail
+        value_attribute, value_state, value_bits, value_length, arena, every, keys, low, exact, families, tail
     )

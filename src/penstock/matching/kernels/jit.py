@@ -13,12 +13,19 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numba
+import numpy as np
 from numba.core.options import DefaultOptions
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+ZERO: Final = cast(int, np.int64(0))
+"""Where a variable begins that is given to a function compiled apart, and comes back changed.
+
+A plain 0 is a type of its own to Numba, which compiled the largest functions twice: once for nothing.
+"""
 
 
 def kernel(function: Function) -> Function:

@@ -6,7 +6,7 @@ same node.
 
 from typing import Final
 
-from penstock.matching.kernels.jit import inlined, kernel, outlined
+from penstock.matching.kernels.jit import ZERO, inlined, kernel, outlined
 from penstock.matching.kernels.json_blocks import (
     BLOCK,
     Bytes,
@@ -27,7 +27,7 @@ NODE_WIDTH: Final = 6
 parent, the attribute that it is (or -1), and whether it has children."""
 
 _PART, _LENGTH, _HASH, _PARENT, NODE_ATTRIBUTE, NODE_INNER = range(NODE_WIDTH)
-ROOT: Final = 0
+ROOT: Final = ZERO
 UNWANTED: Final = -1
 
 _HASH_FACTOR: Final = -7046029254386353131

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.matching.batch import Batch
-from penstock.matching.kernels.jit import kernel
+from penstock.matching.kernels.jit import ZERO, kernel
 from penstock.matching.kernels.match_events import match_events
 from penstock.matching.kernels.places import Filters, Lists, Places
 from penstock.matching.kernels.planes import AHEAD
@@ -79,8 +79,8 @@ def match(
     sure = np.empty((256, 2), np.int32)
     unsure = np.empty((256, 3), np.int32)
     cells = np.empty(AHEAD * 64 if len(members) > _LARGE else 0, np.int64)
-    event = 0
-    n = 0
+    event = ZERO
+    n = ZERO
     touched = np.int64(0)
     while event < events:
         event, n, epoch, more, runs, room = match_events(

@@ -10,7 +10,7 @@ is then all that it costs: it was checked, and looked for, when it was first see
 
 from typing import Final
 
-from penstock.matching.kernels.jit import inlined, kernel, outlined
+from penstock.matching.kernels.jit import ZERO, inlined, kernel, outlined
 from penstock.matching.kernels.json_blocks import FAILED, Bytes, Ints, Longs, high_word_at, pointer_to
 from penstock.matching.kernels.json_names import (
     NODE_ATTRIBUTE,
@@ -137,7 +137,7 @@ def read_events(
     text, scratch = pointer_to(text_array), pointer_to(scratch_array)
     trie = (pointer_to(slots), slots.size - 1, pointer_to(nodes), pointer_to(names))
     table = (pointer_to(attribute), pointer_to(state), pointer_to(bits), pointer_to(length))
-    values = 0
+    values = ZERO
     for event in range(start.size):
         at, stop = offsets[event], offsets[event + 1]
         if at < 0 or stop < at or stop > end:

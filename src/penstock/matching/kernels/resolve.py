@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.matching.batch import DOUBLE, INTEGER, STRING, TIME, Batch
-from penstock.matching.kernels.jit import inlined, kernel, leaf
+from penstock.matching.kernels.jit import ZERO, inlined, kernel, leaf
 from penstock.matching.kernels.patterns import Automaton, Patterns, matching_patterns, search_room
 from penstock.matching.kernels.search import (
     Array,
@@ -323,8 +323,8 @@ def resolve(
     while size < values and size < _MEMO:
         size *= 2
     memo = np.zeros(size, np.int32)
-    value = 0
-    total = 0
+    value = ZERO
+    total = ZERO
     while value < values:
         value, total, epoch, room = _resolve_values(
             value,
