@@ -12,7 +12,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types layers unit nightly bench format clean
+.PHONY: help install demo test lint types layers kernels unit nightly bench format clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,7 +31,9 @@ install: $(STAMP) ## Create .venv with the pinned packages
 demo: $(STAMP) ## Match a year of New York flights; send them through seven brokers, kill one, and route them on Spark
 	@$(BIN)/penstock demo
 
-test: lint types layers unit ## Everything that CI runs
+test: $(STAMP) ## Everything that CI runs
+	@$(MAKE) --no-print-directory -j 2 lint types layers kernels
+	@$(MAKE) --no-print-directory unit
 
 lint: $(STAMP) ## Lint and check the format
 	$(BIN)/ruff check .
@@ -43,7 +45,10 @@ types: $(STAMP) ## Type-check strictly
 layers: $(STAMP) ## Check that imports point down only
 	$(BIN)/lint-imports --no-cache
 
-unit: $(STAMP) ## Run the tests with Hypothesis's quick profile, on JOBS processes
+kernels: $(STAMP) ## Compile the kernels once: processes that start together would each compile them
+	@$(BIN)/penstock warm
+
+unit: kernels ## Run the tests with Hypothesis's quick profile, on JOBS processes
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (two hours or so)

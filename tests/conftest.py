@@ -25,23 +25,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.fixture(scope="session")
-def warm_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Kernels on disk. Commands that have to compile them say so, where tests want standard error empty."""
+def warm_kernels() -> None:
+    """Kernels on disk: brokers listen within seconds, and commands say nothing of having to compile them."""
     from penstock.cli.main import main
 
-    folder = tmp_path_factory.mktemp("warm")
-    (folder / "s.jsonl").write_text('{"id": 1, "filter": "x = 1"}\n')
-    (folder / "e.jsonl").write_text('{"x": 1}\n')
-    files = ["--subscriptions", str(folder / "s.jsonl"), "--events", str(folder / "e.jsonl")]
-    assert main(["match", *files, "--output", str(folder / "out.jsonl")]) == 0
-
-
-@pytest.fixture(scope="session")
-def warm_brokers() -> None:
-    """Kernels of brokers on disk: those that start then listen within seconds."""
-    from penstock.net.matching import warm
-
-    warm()
+    assert main(["warm"]) == 0
 
 
 @pytest.fixture(scope="session")

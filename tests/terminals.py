@@ -31,10 +31,14 @@ def is_live(block: str) -> bool:
 
 
 def with_free_ports(text: str) -> str:
-    """A page with free ports in place of those that are taken; of as many digits, so that tables stay."""
+    """A page with free ports in place of those that may be taken; of as many digits, so that tables stay.
+
+    Pages are played side by side, and a port is free until a broker listens: each process has its own.
+    """
     shown = sorted(set(PORT.findall(text)))
-    others = (str(port) for port in range(7500, 10_000) if _is_free(port))
-    ports = {port: port if _is_free(int(port)) else next(others) for port in shown}
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    others = (str(port) for port in range(7500 + 100 * worker, 10_000) if _is_free(port))
+    ports = {port: port if worker == 0 and _is_free(int(port)) else next(others) for port in shown}
     return PORT.sub(lambda found: ports[found[1]], text)
 
 

@@ -77,7 +77,7 @@ def test_commands_in_the_documentation_print_what_it_shows(page: str, session: s
 @pytest.mark.skipif(shutil.which("curl") is None or shutil.which("openssl") is None, reason="needs both")
 @pytest.mark.parametrize("page", LIVE_PAGES, ids=lambda page: page.name)
 def test_what_terminals_show_in_the_documentation_is_so(
-    page: Path, tmp_path: Path, warm_brokers: None
+    page: Path, tmp_path: Path, warm_kernels: None
 ) -> None:
     with terminals(tmp_path) as at:
         for kind, code in FENCE.findall(with_free_ports(page.read_text())):

@@ -21,7 +21,7 @@ WANTED = {1: [["a"], [], ["b"], []], 2: [["a", "c"], ["c"], ["b"], []]}
 
 
 def test_spark_routes_what_comes_out_of_the_network_while_its_table_changes(
-    warm_kernels: None, warm_brokers: None, capsys: pytest.CaptureFixture[str]
+    warm_kernels: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = main(["demo", "--flights", "1500", "--brokers", "5"])
     out, err = capsys.readouterr()
@@ -48,7 +48,6 @@ def test_spark_routes_what_comes_out_of_the_network_while_its_table_changes(
 
 def test_no_process_stays_when_the_demo_fails(
     warm_kernels: None,
-    warm_brokers: None,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

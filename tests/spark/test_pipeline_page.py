@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$
 
 
 def test_the_program_of_the_page_prints_what_is_shown(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path, warm_brokers: None
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path, warm_kernels: None
 ) -> None:
     names: dict[str, Any] = {}
     with terminals(tmp_path) as at:

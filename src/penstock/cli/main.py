@@ -101,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_languages(commands)
     _add_relations(commands)
     _add_match(commands)
+    _add_warm(commands)
     add_network_commands(commands)
     add_live_commands(commands)
     add_broker_commands(commands)
@@ -195,6 +196,19 @@ def _add_relations(commands: "_Commands[argparse.ArgumentParser]") -> None:
     merge.add_argument("--json", action="store_true", help="print predicate, perfect and excess as JSON")
     _add_from(merge)
     merge.set_defaults(run=_command("cli.relations", "merge"))
+
+
+def _add_warm(commands: "_Commands[argparse.ArgumentParser]") -> None:
+    warm = _add(
+        commands,
+        "warm",
+        "compile the kernels that are not on disk yet, so that no later run has to",
+        "  penstock warm\n"
+        "  NUMBA_CACHE_DIR=/opt/kernels penstock warm\n"
+        "\nOtherwise the first run of an installation compiles them, which takes a minute or two. Of use\n"
+        "where an image is built, or where many processes start at once.\n",
+    )
+    warm.set_defaults(run=_command("cli.warm", "run"))
 
 
 def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:

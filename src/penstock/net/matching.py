@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.broker.needs import Found
-from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
+from penstock.matching import warming
 from penstock.matching.matcher import Matcher
 from penstock.model.events import Event
 from penstock.wire.blocks import Block, Header
@@ -20,20 +20,8 @@ _CHECKERS_MAX: Final = 1_000
 
 def warm() -> None:
     """Load the kernels, and on a new machine compile them, before anybody waits for them."""
-    event = encode_event(Event({"a": 1, "b": "x"}))
-    block = Block.of(Header("", ""), [1], [event])
-    matching = EngineMatching()
-    for text in ("a = 1", "a > 0 and b like 'x%'", "b in ('x', 'y') or a between 3 and 4"):
-        matching.add(parse(text))
-    matching.match_block(block)
-    matching.compact()
-    matching.add(parse("b = 'x'"))
-    matching.match_block(block)
-    matching.remove(parse("b = 'x'"))
-    matching.remove(parse("a = 1"))
-    matching.match_block(block)
-    # To merge what is there already takes kernels of its own.
-    matching.compact()
+    block = Block.of(Header("", ""), [1], [encode_event(Event({"a": 1, "b": "x"}))])
+    warming.warm(lambda matcher: matcher.match_packed(block.data, block.offsets))
 
 
 class EngineMatching:
