@@ -336,8 +336,8 @@ def test_a_signal_that_does_not_interrupt_what_waits_is_heard(number: signal.Sig
             time.sleep(0.3)
             signal.pthread_kill(threading.get_ident(), {int(number)})
             time.sleep(60)
-        threading.Thread(target=disturb, daemon=True).start()
         try:
+            threading.Thread(target=disturb, daemon=True).start()
             os.read(0, 1)
         except KeyboardInterrupt:
             print("heard")
