@@ -136,7 +136,7 @@ def test_a_stream_goes_on_with_subscriptions_as_they_are_then_and_ctrl_c_ends_it
     assert status == 130
     assert err.endswith("penstock: interrupted\n")
     assert "p: interrupted after" in out
-    assert "1 batch, 4 events in, 1 rows out, 1 matches" in out
+    assert "1 batch, 4 events in, 1 row out, 1 match," in out
     assert "malformed: 1 line was routed as far as Spark could read" in out
     assert "(version 2)" in out
     assert rows(Path("out")) == sorted([*first, ("UA", 1, ["new"])])

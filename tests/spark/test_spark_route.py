@@ -219,6 +219,17 @@ def test_what_explain_tells(spark: SparkSession, table: Table) -> None:
     )
 
 
+def test_explain_tells_of_columns_that_filters_take_for_something_else(spark: SparkSession) -> None:
+    events = spark.createDataFrame([("7", 1, "a")], "delay string, n long, s string")
+    given = [("a", "delay > 60"), ("b", "delay between 1 and 2 or n = 1"), ("c", "s is not null")]
+    told = explain(events, spark.createDataFrame(given, "id string, filter string")).splitlines()
+    assert told[1] == "attributes that filters name: delay (string), n (number), s (string)"
+    assert told[2] == "filters compare 'delay' with a number, but its column is a string: they cannot match"
+    assert told[3].startswith("layout ")
+    given.append(("d", "delay like '6%'"))
+    assert "cannot match" not in explain(events, spark.createDataFrame(given, "id string, filter string"))
+
+
 def test_a_value_that_only_the_run_can_find_is_told_with_its_event(spark: SparkSession) -> None:
     rules = spark.createDataFrame([("a", "d > timestamp '2013-01-01' or t = 'a'")], RULES)
     far = spark.sql("select 7 n, date'9999-12-31' d")

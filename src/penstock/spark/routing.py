@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from penstock.errors import InputError, UnsupportedValueError
 from penstock.filters.parsing import LANGUAGES, Language
 from penstock.model.events import Unsupported
+from penstock.model.values import Family
 from penstock.spark import layout as layouts
 from penstock.spark.choices import check_choice
-from penstock.spark.events import attributes_of
+from penstock.spark.events import Attribute, attributes_of
 from penstock.spark.expecting import expectations
 from penstock.spark.layout import Choice, Facts, Layout
 from penstock.spark.placing import Share, cores_of, is_local, memory_of, place, scratch_folder
@@ -190,7 +191,31 @@ def explain(
         lines.append(f"left out because they are no subscriptions: {table.rejected:,}")
     if never:
         lines.append("named by filters, and no column of the events: " + ", ".join(never))
+    lines += _mismatches(table, named)
     return "\n".join([*lines, layouts.explain(choice)])
+
+
+def _mismatches(table: Table, named: "list[Attribute]") -> list[str]:
+    """What there is to tell of attributes that no filter compares with the family of their column."""
+    from penstock.matching.matcher import Matcher
+    from penstock.matching.reading import families_asked
+
+    asked: dict[str, set[Family]] = {attribute.name: set() for attribute in named}
+    for folder in table.folders:
+        for some in families_asked(Matcher.load(folder, learn=False).tables()):
+            for name, family in some:
+                if name in asked:
+                    asked[name].add(family)
+            # Mostly the first few filters tell, however many there are.
+            if all(attribute.family in asked[attribute.name] for attribute in named):
+                return []
+    return [
+        f"filters compare {attribute.name!r} with a "
+        + " or a ".join(sorted(family.label for family in asked[attribute.name]))
+        + f", but its column is a {attribute.family.label}: they cannot match"
+        for attribute in named
+        if asked[attribute.name] and attribute.family not in asked[attribute.name]
+    ]
 
 
 def _check_events(events: object) -> None:

@@ -44,21 +44,19 @@ class Summary(msgspec.Struct, kw_only=True):
     def lines(self) -> list[str]:
         """The summary for people."""
         how = {"finished": "finished", "interrupted": "interrupted", "failed": "failed"}[self.ended]
-        batches = (
-            f"{self.batches:,} batch{'' if self.batches == 1 else 'es'}, " if self.kind == "stream" else ""
-        )
+        batches = f"{_count(self.batches, 'batch', 'es')}, " if self.kind == "stream" else ""
         version = "" if self.table_version is None else f" (version {self.table_version})"
         found = [
-            f"{self.name}: {how} after {self.seconds:,.1f} s: {batches}{self.events:,} events in, "
-            f"{self.routed:,} rows out, {self.matches:,} matches, {self.events_per_s:,.0f} events/s",
+            f"{self.name}: {how} after {self.seconds:,.1f} s: {batches}{_count(self.events, 'event')} in, "
+            f"{_count(self.routed, 'row')} out, {_count(self.matches, 'match', 'es')}, "
+            f"{self.events_per_s:,.0f} events/s",
         ]
         if self.malformed:
             lines = "line was" if self.malformed == 1 else "lines were"
             found.append(f"malformed: {self.malformed:,} {lines} routed as far as Spark could read")
         if self.rejected:
             why = "" if self.first_rejected is None else f"; the first, {self.first_rejected}"
-            many = "subscription" if self.rejected == 1 else "subscriptions"
-            found.append(f"quarantined: {self.rejected:,} {many}{why}")
+            found.append(f"quarantined: {_count(self.rejected, 'subscription')}{why}")
         if self.missed:
             times = "once" if self.missed == 1 else f"{self.missed:,} times"
             found.append(f"missed: the connection was lost so that events may not have come, {times}")
@@ -72,6 +70,11 @@ class Summary(msgspec.Struct, kw_only=True):
             next_run = "the next run goes on from there" if self.resumes else "the next run needs another"
             found.append(f"checkpoint: {self.checkpoint}; {next_run}")
         return found
+
+
+def _count(number: int, what: str, plural: str = "s") -> str:
+    """A number of something, in words."""
+    return f"{number:,} {what}{'' if number == 1 else plural}"
 
 
 class Tally:
@@ -138,7 +141,7 @@ def stream_line(tally: Tally, lag_s: float | None, waiting: str | None) -> str:
 
 def files_waiting(count: int) -> str:
     """How many files no batch has taken, in words."""
-    return f"{count:,} file{'' if count == 1 else 's'} waiting"
+    return f"{_count(count, 'file')} waiting"
 
 
 def not_connected(seconds: float) -> str:
