@@ -98,15 +98,23 @@ class ValueSet(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
     def overlaps(self, other: "ValueSet") -> bool:
         """Whether a state may be in both."""
-        if self.kind is other.kind and not (
-            self.required or self.forbidden or other.required or other.forbidden
-        ):
+        if self._is_plain_as(other):
             return cuts.overlap(self.cuts, other.cuts)
+        if self.kind is not other.kind and Presence.EXISTS not in (self.kind, other.kind):
+            return False
         return not self.intersection(other).is_empty
 
     def intersection(self, other: "ValueSet") -> "ValueSet":
         """The states in both."""
+        if self._is_plain_as(other):
+            return ValueSet(self.kind, cuts.intersection(self.cuts, other.cuts))
         return intersection_of([self, other])
+
+    def _is_plain_as(self, other: "ValueSet") -> bool:
+        """Whether both are of one kind, and cuts say all: so it is with most sets that are compared."""
+        return self.kind is other.kind and not (
+            self.required or self.forbidden or other.required or other.forbidden
+        )
 
     def union(self, other: "ValueSet") -> "ValueSet | None":
         """The states in either, or None where no one value set holds just these."""
@@ -127,7 +135,9 @@ class ValueSet(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
             return []  # other is EXISTS, or both are the same single state
         outside = cuts.difference(self.cuts, other.cuts, LEAST[self.kind])
         pieces = [of_cuts(self.kind, outside, self.required, self.forbidden)]
-        inside = self.intersection(of_cuts(self.kind, other.cuts))
+        inside = self
+        if other.required or other.forbidden:
+            inside = self.intersection(of_cuts(self.kind, other.cuts))
         for pattern in other.required:
             pieces.append(inside.intersection(not_like(pattern)))
             inside = inside.intersection(like(pattern))
