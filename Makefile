@@ -66,3 +66,4 @@ format: $(STAMP) ## Format the code and apply safe fixes
 
 clean: ## Remove what make created
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -prune -exec rm -rf {} +

@@ -26,7 +26,8 @@ def config(name: str = "b", **more: Any) -> BrokerConfig:
     given: dict[str, Any] = {
         "listen": ["penstock://127.0.0.1:0"],
         "gateway": GatewayConfig(listen=""),
-        "times": Times(join=0.01),
+        # What only the end of a lease mends shall be seen not to come.
+        "times": Times(join=0.01, lease=86_400, linger=86_400),
         **more,
     }
     return BrokerConfig(name=name, **given)

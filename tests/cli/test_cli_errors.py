@@ -325,6 +325,25 @@ def test_being_ended_leaves_nothing_behind(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_kernels_are_compiled_is_heard_after_a_callback(number: signal.Signals) -> None:
+    program = f"""if True:
+        import ctypes, os, time
+        from penstock.cli.signals import end_on_signals
+        end_on_signals()
+        def _raw_object_cache_notify():
+            os.kill(os.getpid(), {int(number)})
+            print("compiled", flush=True)
+        try:
+            ctypes.CFUNCTYPE(None)(_raw_object_cache_notify)()
+            time.sleep(60)
+        except KeyboardInterrupt:
+            print("heard")
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=HANGS, check=False)
+    assert (done.stdout, done.stderr) == (b"compiled\nheard\n", b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_that_does_not_interrupt_what_waits_is_heard(number: signal.Signals) -> None:
     # Another thread takes the signal, so that the read of the main thread goes on: what happens to a signal
     # that comes just before the read.

@@ -1,7 +1,9 @@
 """`penstock warm`: afterwards nobody waits for a kernel."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 from patience import HANGS
 
@@ -31,5 +33,20 @@ def test_all_kernels_are_loaded_or_compiled() -> None:
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=HANGS, check=False
     )
     ready, *cold = done.stdout.splitlines()
-    assert (done.returncode, ready.startswith("kernels are ready in ")) == (0, True), done.stderr
+    assert (done.returncode, ready.startswith("kernels are ready below ")) == (0, True), done.stderr
     assert sorted(cold) == OTHERS
+
+
+def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "warm"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(file / "kernels")},
+        timeout=HANGS,
+        check=False,
+    )
+    wrong = f"penstock: NUMBA_CACHE_DIR: {file / 'kernels'} cannot be written\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", wrong)

@@ -5,7 +5,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NoReturn
+from types import FrameType
+from typing import Final
 
 _INSIST_EVERY: Final = 0.05
 """Seconds between reminders, until the interpreter has seen the signal."""
@@ -54,12 +55,25 @@ def _insist(told: int) -> None:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
-def _on_term(_signal: int, _frame: object) -> None:
+def _on_term(number: int, frame: FrameType | None) -> None:
     # Once is enough: what is being cleaned up must not be interrupted by our own reminders.
     if not _seen.is_set():
-        _on_int(_signal, _frame)
+        _on_int(number, frame)
 
 
-def _on_int(_signal: int, _frame: object) -> NoReturn:
+def _on_int(_signal: int, frame: FrameType | None) -> None:
+    # What is raised in a callback goes nowhere, and kernels that are being compiled are missed later. A
+    # reminder comes soon.
+    if _is_in_callback(frame) and hasattr(signal, "pthread_kill"):
+        return
     _seen.set()
     raise KeyboardInterrupt
+
+
+def _is_in_callback(frame: FrameType | None) -> bool:
+    """Whether this is within a function of llvmlite's that C calls while it compiles."""
+    while frame is not None:
+        if frame.f_code.co_name.startswith("_raw_object_cache_"):
+            return True
+        frame = frame.f_back
+    return False

@@ -40,7 +40,9 @@ def warm_all(say: Callable[[str], None]) -> None:
     say("events as JSON lines")
     warm(lambda matcher: matcher.match_json(b'{"a": 1, "b": "\\u0078"}\n'))
     say("events as Arrow columns")
-    warm(lambda matcher: matcher.match_batch(pa.table({"a": [1], "b": ["x"]})))
+    for text in (pa.string(), pa.large_string()):
+        rows = pa.table({"a": [1], "b": pa.array(["x"], text)})
+        warm(lambda matcher, rows=rows: matcher.match_batch(rows))  # type: ignore[misc]
     say("tables")
     ends = [(n, n + _RANGES // 2) for n in range(_RANGES)]
     ranges = [f"a between {low} and {high} and c between {low} and {high}" for low, high in ends]

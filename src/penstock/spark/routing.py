@@ -212,7 +212,7 @@ def _mismatches(table: Table, named: "list[Attribute]") -> list[str]:
     return [
         f"filters compare {attribute.name!r} with a "
         + " or a ".join(sorted(family.label for family in asked[attribute.name]))
-        + f", but its column is a {attribute.family.label}: they cannot match"
+        + f", but its column is a {attribute.family.label}: that is never true"
         for attribute in named
         if asked[attribute.name] and attribute.family not in asked[attribute.name]
     ]

@@ -188,7 +188,7 @@ def test_a_request_that_takes_longer_than_the_grace_is_cancelled_when_the_gatewa
         broker = FakeBroker()
         broker.gate.clear()
         gateway = Gateway(FakeConfig(), broker, GatewayLimits(grace_s=1))
-        async with httpx.AsyncClient(base_url=await gateway.start()) as client:
+        async with httpx.AsyncClient(base_url=await gateway.start(), timeout=HANGS) as client:
             stuck = asyncio.create_task(client.post("/events", json={"x": 1}))
             await until(lambda: broker.connections)
             async with asyncio.timeout(HANGS):
