@@ -10,10 +10,11 @@ from typing import Any
 from patience import HANGS
 from penstock.model.events import Event
 from penstock.net.addresses import parse_url
-from penstock.net.config import BrokerConfig, GatewayConfig, Times, TokenConfig
+from penstock.net.config import BrokerConfig, GatewayConfig, TokenConfig
 from penstock.net.matching import warm
 from penstock.net.server import Server
 from penstock.net.tokens import make_token
+from penstock.node.settings import Times
 from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
 from penstock.wire.frames import FrameReader, Kind, frame
@@ -134,6 +135,7 @@ def hello(**more: Any) -> bytes:
         "token": "",
         "session": "raw:0",
         "received": 0,
+        "protocol": "trees",
     }
     return write_hello(Hello(**{**given, **more}))
 

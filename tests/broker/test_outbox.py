@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.broker.outbox import condensed
+from penstock.broker.trees.outbox import condensed
 from penstock.filters.parsing import parse
 from penstock.wire.messages import Body, Subscribe, Unsubscribe
 

@@ -14,6 +14,7 @@ import pytest
 
 from live_commands import until
 from patience import HANGS
+from penstock.broker.flood import FloodNode
 from penstock.cli import check
 from penstock.cli.demo_pipeline import members
 from penstock.cli.main import main
@@ -43,8 +44,11 @@ class Exploding(Identity):
         raise KeyError(source.key)
 
 
-def run(capture: Capture, *arguments: str) -> tuple[int, str, str]:
-    status = main(["check", *arguments])
+PLAIN = ("--links", "plain")
+
+
+def run(capture: Capture, *arguments: str, links: tuple[str, ...] = PLAIN) -> tuple[int, str, str]:
+    status = main(["check", *links, *arguments])
     out, err = capture.readouterr()
     return status, out.decode(), err.decode()
 
@@ -62,14 +66,15 @@ def test_seeds_are_counted_in_a_table_and_as_json(capsysbinary: Capture) -> None
     status, out, err = run(capsysbinary, "--seeds", "12", "--jobs", "1")
     assert (status, err) == (0, "")
     assert re.search(r"^ *seeds +12 *$", out, re.MULTILINE)
-    # Seeds 0 and 10 are played under every scheme.
-    assert re.search(rf"^ *runs +{10 + 2 * len(SCHEMES)} *$", out, re.MULTILINE)
+    # Seeds 0 and 10 are played under every scheme, and under the protocol that has none.
+    assert re.search(rf"^ *runs +{10 + 2 * (len(SCHEMES) + 1)} *$", out, re.MULTILINE)
     assert re.search(r"^ *failing seeds +0 *$", out, re.MULTILINE)
     status, out, err = run(capsysbinary, "--seeds", "12", "--jobs", "1", "--json")
     assert (status, err) == (0, "")
     document = json.loads(out)
-    assert document.keys() == FIGURES | {"seconds", "interrupted", "failures"}
-    assert (document["seeds"], document["runs"]) == (12, 10 + 2 * len(SCHEMES))
+    of_whole_nodes = {"faults_by_kind", "known", "known_seeds"}
+    assert document.keys() == FIGURES | of_whole_nodes | {"seconds", "interrupted", "failures"}
+    assert (document["seeds"], document["runs"]) == (12, 10 + 2 * (len(SCHEMES) + 1))
     assert (document["failed"], document["failures"], document["interrupted"]) == ([], [], False)
     assert min(document[name] for name in FIGURES - {"failed"}) > 0
 
@@ -83,9 +88,34 @@ def test_one_scheme_can_be_aimed_at(monkeypatch: pytest.MonkeyPatch, capsysbinar
     status, out, _err = run(capsysbinary, *here, "identity")
     assert status == 1
     for failure in json.loads(out)["failures"]:
-        assert failure["command"] == f"penstock check --seed {failure['seed']} --scheme identity"
+        assert (
+            failure["command"] == f"penstock check --seed {failure['seed']} --links plain --scheme identity"
+        )
         assert failure["plan"]["scheme"] == "identity"
     assert run(capsysbinary, *here, "simple")[0] == 0
+
+
+def test_one_protocol_can_be_aimed_at(monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture) -> None:
+    arguments = ("--seeds", "12", "--jobs", "2", "--json", "--protocol")
+    status, out, _err = run(capsysbinary, *arguments, "flood")
+    assert (status, json.loads(out)["runs"]) == (0, 12)
+    monkeypatch.setattr(FloodNode, "_leave", lambda *_arguments: None)
+    here = ("--seeds", "30", "--jobs", "1", "--json", "--protocol")
+    status, out, _err = run(capsysbinary, *here, "flood")
+    assert status == 1
+    for failure in json.loads(out)["failures"]:
+        assert failure["command"] == f"penstock check --seed {failure['seed']} --links plain --protocol flood"
+        assert failure["plan"]["protocol"] == "flood"
+        assert all(text.startswith("flood: ") for text in failure["wrong"])
+    assert run(capsysbinary, *here, "trees")[0] == 0
+
+
+def test_whole_nodes_are_checked_unless_it_is_said_otherwise(capsysbinary: Capture) -> None:
+    status, out, err = run(capsysbinary, "--seeds", "3", "--jobs", "1", "--json", links=())
+    assert (status, err) == (0, "")
+    document = json.loads(out)
+    assert (document["seeds"], document["runs"], document["failed"]) == (3, 3, [])
+    assert document["deliveries"] > 0
 
 
 def test_several_processes_find_what_one_does(capsysbinary: Capture) -> None:
@@ -114,7 +144,7 @@ def test_a_failing_seed_is_told_with_its_command_and_a_short_plan_that_can_be_re
     assert (status, err) == (1, "")
     assert f"seed {seed} failed:" in out
     assert "  identity: Tables: " in out
-    assert f"to replay it: penstock check --seed {seed}\n" in out
+    assert f"to replay it: penstock check --seed {seed} --links plain\n" in out
     assert f"penstock check --replay {saved} plays it" in out
     plan = msgspec.json.decode(saved.read_bytes(), type=Plan)
     assert len(plan.steps) < len(draw(seed).steps)
@@ -177,8 +207,8 @@ def test_a_trace_of_a_seed_is_the_same_each_time(tmp_path: Path, capsysbinary: C
 def test_being_interrupted_tells_what_was_done_so_far(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
 ) -> None:
-    def interrupted(seeds: Iterable[int]) -> list[Verdict]:
-        found = check_seeds(seeds)
+    def interrupted(seeds: Iterable[int], **chosen: str | None) -> list[Verdict]:
+        found = check_seeds(seeds, links="plain")
         if found and 20 in seeds:
             raise KeyboardInterrupt
         return found
@@ -199,7 +229,7 @@ def has_begun(session: int) -> bool:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="this system does not list its processes")
 def test_ctrl_c_ends_all_processes_without_a_traceback() -> None:
     program = Path(sys.executable).with_name("penstock")
-    command = [str(program), "check", "--seeds", "1000000", "--jobs", "2", "--json"]
+    command = [str(program), "check", *PLAIN, "--seeds", "1000000", "--jobs", "2", "--json"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     ) as process:
@@ -228,6 +258,7 @@ def test_a_plan_that_does_not_fail_is_not_saved(tmp_path: Path, capsysbinary: Ca
         ("nope", "not a JSON object"),
         ("{}", "missing required field 'seed'"),
         ({"scheme": "magic"}, "no scheme 'magic'; there are flooding, "),
+        ({"protocol": "magic"}, "no protocol 'magic'; there are trees, flood"),
         ({"steps": [["dance", []]]}, "dance: no such step; there are advertise, "),
         ({"homes": [99]}, "homes and edges name brokers from 0 to "),
         ({"brokers": "three"}, "'brokers' must be int, not str"),
@@ -255,6 +286,9 @@ def test_a_file_that_is_no_plan_is_refused(
         (["--seed", "1", "--from", "2"], "--from is for several seeds"),
         (["--replay", "plan.json", "--scheme", "lazy"], "--scheme is for seeds; a plan"),
         (["--scheme", "magic"], "no scheme 'magic'; there are flooding, "),
+        (["--protocol", "magic"], "no protocol 'magic'; there are trees, flood"),
+        (["--protocol", "flood", "--scheme", "lazy"], "--scheme: the protocol flood has no routing schemes"),
+        (["--replay", "plan.json", "--protocol", "flood"], "--protocol is for seeds; a plan"),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from penstock.routing.schemes.catalog import SCHEMES
 from penstock.routing.schemes.identity import Identity
 from penstock.routing.schemes.scheme import Source, Steps
 from penstock.sim import plots
+from penstock.sim.checkers import tables
+from penstock.sim.checkers.silence import Silence
 from penstock.sim.scenario import parse, shipped
 
 Capture = pytest.CaptureFixture[bytes]
@@ -84,9 +87,9 @@ def test_json_has_all_of_it(capsysbinary: Capture) -> None:
     document = json.loads(out)
     assert (document["scenario"], document["seed"], document["scheme"]) == ("small.toml", 5, "simple")
     assert document.keys() == {
-        "scenario", "title", "seed", "scheme", "advertisements", "topology", "brokers", "links",
+        "scenario", "title", "seed", "protocol", "scheme", "advertisements", "topology", "brokers", "links",
         "subscriptions", "service_us", "service_measured", "faults", "setting_up", "running",
-        "while_running", "at_rest", "at_rest_exact", "subscription_tables", "advertisement_tables",
+        "while_running", "at_rest", "at_rest_exact", "checks", "subscription_tables", "advertisement_tables",
         "queues", "waits", "delays", "events_matched", "covering_tests", "wall_s", "handled_per_s",
     }  # fmt: skip
     assert document["running"].keys() == {
@@ -95,6 +98,60 @@ def test_json_has_all_of_it(capsysbinary: Capture) -> None:
     assert document["at_rest"]["published"] == 100
     assert document["at_rest"]["delivered"] == document["at_rest"]["expected"] > 0
     assert document["handled_per_s"] > 0
+
+
+def test_another_protocol_can_be_asked_for(capsysbinary: Capture) -> None:
+    status, out, err = run(capsysbinary, "small.toml", "--protocol", "flood")
+    assert (status, err) == (0, "")
+    assert out.startswith("small [and quick]; acyclic, 6 brokers, 5 links; flood with advertisements, ")
+    assert re.search(r"advertisement tables, entries in all +0 ", out)
+    document = json.loads(run(capsysbinary, "small.toml", "--protocol", "flood", "--json")[1])
+    assert (document["protocol"], document["scheme"]) == ("flood", None)
+    assert set(document["running"]["traffic"]) == {"Publish"}
+    assert document["at_rest"]["delivered"] == document["at_rest"]["expected"] > 0
+    Path("flood.toml").write_text(f'protocol = "flood"\n{SMALL}'.replace('name = "identity"\n', ""))
+    again = json.loads(run(capsysbinary, "flood.toml", "--json")[1])
+    assert again["running"]["traffic"] == document["running"]["traffic"]
+
+
+def test_checks_are_told_with_what_they_found(capsysbinary: Capture) -> None:
+    out = run(capsysbinary, "small.toml")[1]
+    names = ("delivered", "once", "order", "silence", "loops", "trees", "tables")
+    for name in names:
+        assert re.search(rf"^ {name} +held *$", out, re.MULTILINE)
+    document = json.loads(run(capsysbinary, "small.toml", "--json")[1])
+    assert [check["name"] for check in document["checks"]] == list(names)
+    assert {check["outcome"] for check in document["checks"]} == {"held"}
+
+
+def test_what_a_check_needs_and_has_not_got_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
+) -> None:
+    monkeypatch.setattr(tables, "ENTRIES_MAX", 10)
+    Path("lossy.toml").write_text(SMALL.replace("[service]", "[links]\nloss = 0.3\n[service]"))
+    out = run(capsysbinary, "small.toml")[1]
+    assert re.search(r"^ tables +skipped, more than 10 entries *$", out, re.MULTILINE)
+    out = run(capsysbinary, "lossy.toml")[1]
+    for name in ("delivered", "silence", "trees", "tables"):
+        assert re.search(rf"^ {name} +skipped, links lose or reorder messages *$", out, re.MULTILINE)
+    for name in ("once", "order", "loops"):
+        assert re.search(rf"^ {name} +held *$", out, re.MULTILINE)
+
+
+def test_a_check_that_fails_ends_with_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
+) -> None:
+    def wrong(_checker: Silence) -> Iterator[str]:
+        yield from (f"number {number}" for number in range(7))
+
+    monkeypatch.setattr(Silence, "at_rest", wrong)
+    status, out, _err = run(capsysbinary, "small.toml")
+    assert status == 1
+    # Looked at twice: after the run, and after the probes.
+    assert re.search(r"^ silence +failed, 14 times *$", out, re.MULTILINE)
+    for line in ("silence: number 0", "silence: number 2", "silence: and 11 more"):
+        assert f"\n{line}\n" in out
+    assert "brute force says" not in out
 
 
 def test_a_trace_is_the_same_each_time(capsysbinary: Capture) -> None:
@@ -110,6 +167,7 @@ def test_a_trace_is_the_same_each_time(capsysbinary: Capture) -> None:
         "scenario": "small.toml",
         "title": "small [and quick]",
         "seed": 1,
+        "protocol": "trees",
         "scheme": "identity",
         "advertisements": True,
     }
@@ -141,6 +199,11 @@ def test_scenarios_that_come_with_the_program_are_listed(capsysbinary: Capture) 
         (["nope"], "nope: no such file, and no such scenario; there are acyclic, "),
         (["nope.toml"], "nope.toml: no such file or directory"),
         (["small.toml", "--scheme", "magic"], "small.toml: scheme.name: no scheme 'magic'; there are "),
+        (["small.toml", "--protocol", "magic"], "no protocol 'magic'; there are trees, flood"),
+        (
+            ["small.toml", "--protocol", "flood", "--scheme", "lazy"],
+            "--scheme: the protocol flood has no routing schemes",
+        ),
         (["bad.toml"], "bad.toml: not TOML: "),
         (["small.toml", "--trace", "gone/t.jsonl"], "gone/t.jsonl: cannot be written: no such file"),
         (["small.toml", "--plot", "small.toml"], "small.toml: plots cannot be written: not a folder"),

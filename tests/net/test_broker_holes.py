@@ -27,11 +27,12 @@ from net_cases import (
 )
 from patience import HANGS
 from penstock.errors import AccessError, FilterError, NetworkError, PenstockError
-from penstock.net import runtime as runtimes
 from penstock.net.client.client import Client
-from penstock.net.config import Times, TLSConfig
+from penstock.net.config import TLSConfig
 from penstock.net.server import Server
-from penstock.wire import blocks, sessions
+from penstock.node import runtime as runtimes
+from penstock.node.settings import Times
+from penstock.wire import blocks, codec, sessions
 from penstock.wire.frames import HELLO_BYTES_MAX, Kind, frame
 from penstock.wire.greetings import Welcome, read_refused, read_welcome, write_welcome
 from penstock.wire.requests import Ask, Bye, Denied, Done, Offer, Rejected, Want, read_answer, write_request
@@ -266,7 +267,7 @@ def test_a_session_that_goes_on_with_a_new_token_lasts_as_long_as_that(tmp_path:
         async with serving(with_tokens(tmp_path)) as (server,):
             old, new = (token("alice", subscribe=["true"], now=at) for at in (None, None))
             first = await greeted(server, token=old, session="s:0")
-            (link,) = server._runtime.links.values()
+            (link,) = server.node.runtime.links.values()
             await first.close()
             await until(lambda: link.connection is None)
             link.expires_at = 0.0
@@ -288,7 +289,7 @@ def test_what_an_event_says_of_its_publisher_is_no_key_to_its_session() -> None:
             sub = await net.subscribe("true")
             await publisher.publish({"x": 1})
             event = await sub.next(HANGS)
-            assert publisher._line._identity not in event.origin
+            assert publisher._core.line.identity not in event.origin
             await publisher.publish({"x": 2})
             assert (await sub.next(HANGS)).origin == event.origin
 
@@ -310,7 +311,7 @@ def test_who_calls_itself_a_broker_is_not_let_in_for_that(tmp_path: Path) -> Non
 def test_a_broker_cannot_take_the_place_of_a_client_by_its_name() -> None:
     async def main() -> None:
         async with serving(config()) as (server,), await greeted(server, session="s:0") as victim:
-            for name in ("client s:0", next(iter(server._runtime.links))):
+            for name in ("client s:0", next(iter(server.node.runtime.links))):
                 async with await Raw.open(server) as raw:
                     raw.say(hello(role="broker", name=name, session="s:0"))
                     await raw.hear()
@@ -339,7 +340,7 @@ def test_a_rejection_is_told_before_the_acknowledgement_though_the_window_is_ful
         async with serving(config()) as (server,), await greeted(server) as raw:
             raw.say(numbered(Kind.MESSAGE, 1, write_request(Offer(1, 1, "x < 5"))))
             assert await answer(raw) == Done(1)
-            (link,) = server._runtime.links.values()
+            (link,) = server.node.runtime.links.values()
             link.session.window = 0
             raw.say(events_frame(2, "1", {"x": 7}))
             raw.say(frame(Kind.PING))
@@ -371,8 +372,9 @@ def nothing_else_is_parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return fail
 
-    for name in ("read_request", "read_spoken", "read_refused"):
+    for name in ("read_request", "read_refused"):
         monkeypatch.setattr(runtimes, name, spy(name))
+    monkeypatch.setattr(codec.Codec, "read", spy("Codec.read"))
     monkeypatch.setattr(blocks.Block, "decode", spy("Block.decode"))
     monkeypatch.setattr(sessions.Session, "take", spy("take"))
     monkeypatch.setattr(sessions.Session, "on_ack", spy("on_ack"))
@@ -769,7 +771,7 @@ def test_requests_that_are_no_filters_are_denied_and_the_connection_stays() -> N
             assert isinstance(net, Client)
             for text in ("x >", "(" * 5000, "x = '", "x in (" + "1," * 200_000 + "1)", "\0"):
                 with pytest.raises((FilterError, PenstockError)):
-                    await net._ask(partial(_wanting, text))
+                    await net._ask(partial(net._core.ask, partial(_wanting, text)))
             await net.subscribe("x > 1")
 
     run(main)

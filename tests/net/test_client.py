@@ -11,17 +11,17 @@ from net_cases import config, run, serving, until
 from patience import HANGS
 from penstock.errors import EventError, FilterError, LimitError, NetworkError, PenstockError
 from penstock.net.client.client import Client
-from penstock.net.client.notices import Notice
 from penstock.net.client.subscriptions import Received, Subscription
-from penstock.net.config import Limits, Times
 from penstock.net.server import Server
+from penstock.node.client.notices import Notice
+from penstock.node.settings import Limits, Times
 
 QUICK = Times(resume=1.0, grace=0.5, settle=0.2, linger=20.0)
 
 
 def cut(server: Server, name: str) -> None:
     """The connection of a client breaks."""
-    for link in server._runtime.links.values():
+    for link in server.node.runtime.links.values():
         if link.peer == name and link.connection is not None:
             link.connection.abort()  # type: ignore[attr-defined]
 
@@ -389,12 +389,12 @@ def test_a_session_with_one_broker_is_not_gone_on_with_at_another_that_had_one_e
                 sub = await net.subscribe("n >= 0")
                 await net.publish_many(events(0, 5))
                 # For a while, a takes nobody; its session with q stays.
-                a._hub.is_draining = True
+                a.node.hub.is_draining = True
                 cut(a, "q")
                 await until(lambda: net.broker == "b")
                 await net.publish_many(events(5, 7))
-                a._hub.is_draining = False
-                b._hub.is_draining = True
+                a.node.hub.is_draining = False
+                b.node.hub.is_draining = True
                 cut(b, "q")
                 await until(lambda: net.broker == "a")
                 await net.publish_many(events(7, 20))

@@ -12,6 +12,7 @@ from penstock.wire.events import encode_event
 from penstock.wire.frames import FrameReader
 from penstock.wire.greetings import Welcome
 from penstock.wire.requests import Done, Want, read_request
+from penstock.wire.sessions import Session
 
 
 def block(number: int, *keys: int) -> Block:
@@ -26,10 +27,14 @@ class Case:
         self.client = Client(
             [], name="c", token="", when_slow="pause", reconnect=True, timeout=1.0, on_notice=None
         )
+        self.core = self.client._core
         self.subscriptions = [Subscription(self.client, key, "true", "auto", 9, None) for key in (1, 2)]
-        self.client._subscriptions = {one.key: one for one in self.subscriptions}
-        self.client.begin(self.client._line.session, Welcome("b", 1, False, 0, 2**20, 2**20, ""))
-        sent = FrameReader(2**20).feed(b"".join(self.client._line.session.sendable()))
+        for one in self.subscriptions:
+            number = self.core.subscribe(one.key, one.filter, one, lambda: None, lambda _error: None)
+            self.core.answered(Done(number))
+        session = self.core.line.session = Session(2**20)
+        self.core.begin(session, Welcome("b", 1, False, 0, 2**20, 2**20, ""))
+        sent = FrameReader(2**20).feed(b"".join(session.sendable()))
         self.wants = [read_request(payload[8:]) for _kind, payload in sent]
 
     @property
@@ -37,11 +42,11 @@ class Case:
         return [one.pending for one in self.subscriptions]
 
     def receive(self, number: int, *keys: int) -> None:
-        self.client.receive(1, block(number, *keys))
+        self.core.receive(1, block(number, *keys))
 
     def answer(self, want: object) -> None:
         assert isinstance(want, Want)
-        self.client.answered(Done(want.request))
+        self.core.answered(Done(want.request))
 
 
 def test_an_event_that_came_for_some_subscriptions_comes_for_the_others_later_and_for_none_twice() -> None:

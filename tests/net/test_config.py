@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from penstock.errors import InputError
 from penstock.net import config as settings
 from penstock.net.checks import cautions
-from penstock.net.config import BrokerConfig, Limits, Times, example, load_broker, load_network
+from penstock.net.config import BrokerConfig, example, load_broker, load_network
+from penstock.node.settings import Limits, Times
 from penstock.routing.schemes.catalog import SCHEMES
 
 PEM = ("b1.pem", "b1.key", "ca.pem", "secret", "public.pem")

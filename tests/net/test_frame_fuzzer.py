@@ -12,9 +12,10 @@ import penstock
 from net_cases import Complaints, Raw, config, events_frame, hello, numbered, run, serving
 from patience import HANGS
 from penstock.filters.parsing import parse
-from penstock.net.config import Times
 from penstock.net.server import Server
-from penstock.wire.codec import Returned, write_spoken
+from penstock.node.settings import Times
+from penstock.wire.codec import Returned
+from penstock.wire.encoding import encode
 from penstock.wire.frames import Kind, frame
 from penstock.wire.messages import Advertise, Alive, Control, Lost, Resync, Subscribe, Sync, Unsubscribe
 from penstock.wire.requests import Ask, Bye, Offer, Traced, Unoffer, Unwant, Want, write_request
@@ -52,11 +53,11 @@ def _spoken(draw: Draw) -> bytes:
     tree = draw.choice(("fuzz/0.1", "fuzz/0.2", "b/0.1", ""))
     bodies = (
         Advertise(tree, everything, draw.randrange(-1, 3)),
-        Subscribe(draw.choice(("k", some)), some, frozenset((tree,)), ("k",)),
+        Subscribe(draw.choice(("k", 7)), some, frozenset((tree,)), ("k",)),
         Unsubscribe("k"),
         Lost(draw.choice(("fuzz", "b", "z")), session, ((tree, number),)),
     )
-    return write_spoken(
+    return encode(
         draw.choice(
             (
                 Control(session, number, tuple(draw.choices(bodies, k=draw.randrange(4)))),

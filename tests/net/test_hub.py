@@ -1,30 +1,32 @@
 """Connections of a broker: greetings that come too late, and silence that is none."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
 
 from net_cases import Complaints, Raw, config, run, serving, until
-from penstock.broker.core import Broker
-from penstock.net.connection import FrameConnection
-from penstock.net.hub import Hub
-from penstock.net.links import LinkPhase
+from node_cases import FakeWorld
+from penstock.broker.protocols import CoreSettings, protocol_named
 from penstock.net.matching import EngineMatching
-from penstock.net.opening import RefusedError
-from penstock.net.runtime import Runtime
-from penstock.routing.schemes.catalog import SCHEMES
+from penstock.net.world import AsyncioWorld
+from penstock.node.admission import Admission
+from penstock.node.connection import FrameConnection
+from penstock.node.hub import Hub
+from penstock.node.links import LinkPhase
+from penstock.node.opening import RefusedError
+from penstock.node.runtime import Runtime
+from penstock.node.world import World
 from penstock.wire.frames import Kind, frame
 from penstock.wire.greetings import Welcome
 
 
-def made() -> tuple[Hub, Runtime]:
+def made(world: World | None = None) -> tuple[Hub, Runtime]:
     settings = config("b")
-    runtime = Runtime(
-        Broker("b", SCHEMES["covering"], EngineMatching(), lease=30.0), settings.limits, settings.times
-    )
-    return Hub(settings, runtime, 1, time.monotonic), runtime
+    trees, world = protocol_named("trees"), world or AsyncioWorld()
+    core = trees.make("b", EngineMatching(), CoreSettings(lease=30.0))
+    runtime = Runtime(core, trees.codec, settings.limits, settings.times, world)
+    return Hub("b", "trees", runtime, Admission(), 1, world), runtime
 
 
 @pytest.mark.parametrize("phase", [LinkPhase.AWAY, LinkPhase.GONE])
@@ -39,7 +41,7 @@ def test_a_session_that_was_given_up_while_the_other_side_took_it_up_does_not_go
         if phase is LinkPhase.GONE:
             runtime.tick(8.0)
         assert link.phase is phase
-        connection = FrameConnection(hub, time.monotonic)
+        connection = FrameConnection(hub, AsyncioWorld())
         with pytest.raises(RefusedError, match="over"):
             hub.welcomed(connection, hello, Welcome("a", 1, True, 0, 2**20, 2**20, ""))
         # The next try begins a new one.
@@ -91,50 +93,50 @@ class Deaf(asyncio.Transport):
 
 def test_one_that_sends_too_much_and_is_not_listened_to_is_not_taken_for_dead() -> None:
     async def main() -> None:
-        now = 0.0
-        hub, runtime = made()
-        hub._clock, hub._ticked_at = lambda: now, now
-        connection = FrameConnection(hub, lambda: now)
+        world = FakeWorld()
+        world.now = 0.0
+        hub, runtime = made(world)
+        connection = FrameConnection(hub, world)
         transport = Deaf()
         connection.connection_made(transport)
         hub.bind(connection, runtime.add_neighbour("a", "s", 1, 0.0, dialed=True), 2**20)
         connection.pause_reading(100.0)
-        while now < 100.0:
-            now += 1.0
+        while world.now < 100.0:
+            world.now += 1.0
             hub.tick()
         assert "abort" not in transport.did
         assert "write" not in transport.did
-        while now < 114.0:
-            now += 1.0
+        while world.now < 114.0:
+            world.now += 1.0
             hub.tick()
         assert "write" in transport.did
         assert "abort" not in transport.did
-        while now < 117.0:
-            now += 1.0
+        while world.now < 117.0:
+            world.now += 1.0
             hub.tick()
         assert "abort" in transport.did
-        connection.connection_lost(None)
+        connection.connection_lost()
 
     run(main)
 
 
 def test_nobody_is_taken_for_dead_because_the_broker_itself_stood_still() -> None:
     async def main() -> None:
-        now = 0.0
-        hub, runtime = made()
-        hub._clock, hub._ticked_at = lambda: now, now
-        connection = FrameConnection(hub, lambda: now)
+        world = FakeWorld()
+        world.now = 0.0
+        hub, runtime = made(world)
+        connection = FrameConnection(hub, world)
         transport = Deaf()
         connection.connection_made(transport)
         hub.bind(connection, runtime.add_neighbour("a", "s", 1, 0.0, dialed=True), 2**20)
-        now = 1000.0
+        world.now = 1000.0
         hub.tick()
         assert "abort" not in transport.did
         connection.data_received(frame(Kind.PONG))
-        now = 1000.25
+        world.now = 1000.25
         hub.tick()
         assert "abort" not in transport.did
-        connection.connection_lost(None)
+        connection.connection_lost()
 
     run(main)
 
@@ -143,10 +145,10 @@ def test_a_broker_has_ended_when_its_connections_have_also_that_of_one_who_does_
     async def main() -> None:
         async with serving(config()) as (server,), await Raw.open(server) as deaf:
             deaf.reader._limit = 1  # type: ignore[attr-defined]  # It reads nothing after the first bytes.
-            await until(lambda: server._hub._strangers)
-            (connection,) = server._hub._strangers
+            await until(lambda: server.node.hub._strangers)
+            (connection,) = server.node.hub._strangers
             connection.write([b"x" * 10**8])
             await server.close()
-            assert connection.closed.is_set()
+            assert connection.is_closed
 
     run(main)

@@ -12,9 +12,9 @@ from net_cases import Raw, config, hello, numbered, run, serving, until
 from patience import HANGS
 from penstock.broker.seen import Numbers
 from penstock.errors import AccessError
-from penstock.net.client.notices import Notice
 from penstock.net.client.subscriptions import Received
-from penstock.net.config import Limits
+from penstock.node.client.notices import Notice
+from penstock.node.settings import Limits
 from penstock.wire.blocks import Block, Header
 from penstock.wire.frames import Kind
 from penstock.wire.requests import Ask, write_request
@@ -55,7 +55,7 @@ def test_what_is_told_may_fail_and_the_client_still_comes_back() -> None:
             serving(config()) as (server,),
             penstock.connect(server.urls[0], on_notice=on_notice) as net,
         ):
-            await server._hub.close_all("", "")
+            server.node.hub.close_all("", "")
             await until(lambda: "reconnected" in told)
             await net.publish({"n": 1})
 

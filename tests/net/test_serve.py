@@ -16,8 +16,9 @@ import uvloop
 from patience import HANGS
 from penstock.errors import InputError, NetworkError
 from penstock.net import serve as serving
-from penstock.net.config import BrokerConfig, GatewayConfig, Times
+from penstock.net.config import BrokerConfig, GatewayConfig
 from penstock.net.serve import run, serve
+from penstock.node.settings import Times
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

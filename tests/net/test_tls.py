@@ -181,6 +181,6 @@ def test_a_handshake_that_comes_to_nothing_leaves_nothing(files: Files) -> None:
                 # Who has come this far is a stranger; who never gets there must not be waited for.
                 async with penstock.connect(server.urls[0], tls=client_context(files.ca)) as net:
                     assert net.broker == "b"
-                assert not server._hub._strangers
+                assert not server.node.hub._strangers
 
     run(main)

@@ -13,7 +13,7 @@ from penstock.model.names import Key
 from penstock.routing.offers import Offer, offer_covers
 from penstock.routing.schemes.catalog import SCHEMES, scheme_named
 from penstock.routing.schemes.merging import Merging
-from penstock.routing.schemes.scheme import Scheme, Source, Steps
+from penstock.routing.schemes.scheme import Name, Scheme, Source, Steps
 
 ranges = st.builds(
     lambda low, width, y: as_predicate(
@@ -38,7 +38,7 @@ class Asking(RuleBasedStateMachine):
         self.scheme: Scheme = SCHEMES[name]()
         self.made: dict[Source, Offer] = {}
         self.filter_of: dict[Key, Predicate] = {}
-        self.neighbour: dict[Key, Offer] = {}
+        self.neighbour: dict[Name, Offer] = {}
 
     @rule(source=sources, predicate=filters, on=trees)
     def put(self, source: Source, predicate: Predicate, on: frozenset[str]) -> None:
@@ -110,7 +110,7 @@ TestAsking = pytest.mark.property(Asking.TestCase)
 @given(st.lists(ranges, min_size=1, max_size=12, unique=True))
 def test_lazy_asks_for_what_active_does_and_keeps_what_it_asked_for(wanted: list[Predicate]) -> None:
     lazy, active = SCHEMES["lazy"](), SCHEMES["covering"]()
-    ever: set[Key] = set()
+    ever: set[Name] = set()
     for number, predicate in enumerate(wanted):
         for scheme in (lazy, active):
             scheme.put(Source("l", number), Offer(predicate, frozenset("t")))

@@ -1,10 +1,12 @@
 """Random networks, workloads, schemes and faults; and that the checkers find what is broken."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
+from penstock.broker.protocols import PROTOCOLS
 from penstock.filters.predicate import Predicate
 from penstock.routing.offers import Offer
 from penstock.routing.schemes.catalog import SCHEMES
@@ -12,7 +14,7 @@ from penstock.routing.schemes.covering import Covering
 from penstock.routing.schemes.identity import Identity
 from penstock.routing.schemes.scheme import Scheme, Source, Steps
 from penstock.routing.schemes.simple import Simple
-from penstock.sim.explore import Verdict, check_plan, check_seed, shrink_failure
+from penstock.sim.explore import Play, Verdict, check_plan, check_seed, shrink_failure
 from penstock.sim.plan import Plan, Step, draw
 from penstock.sim.play import Outcome, play
 from penstock.sim.shrink import shrink
@@ -66,13 +68,23 @@ class Shallow(Simple):
         return Steps([], []) if known is not None else super().put(source, offer)
 
 
+def playing(broken: Callable[[], Scheme]) -> Play:
+    """What plays plans under another scheme than theirs."""
+
+    def played(plan: Plan) -> Outcome:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(SCHEMES, plan.scheme, broken)
+            return play(msgspec.structs.replace(plan, protocol="trees"))
+
+    return played
+
+
 @pytest.mark.parametrize("broken", [Forgetful, Clinging, Greedy, Shallow])
 def test_a_broken_scheme_is_caught(broken: Callable[[], Scheme]) -> None:
-    assert any(check_plan(draw(seed), lambda plan: play(plan, broken)).wrong for seed in range(SEEDS))
+    assert any(check_plan(draw(seed), playing(broken)).wrong for seed in range(SEEDS))
 
 
-def forgetful(plan: Plan) -> Outcome:
-    return play(plan, Forgetful)
+forgetful = playing(Forgetful)
 
 
 def test_a_failing_plan_is_cut_down_and_fails_in_the_same_way() -> None:
@@ -115,9 +127,18 @@ def test_the_same_plan_plays_the_same_way_twice() -> None:
         assert msgspec.json.encode(play(draw(seed))) == msgspec.json.encode(play(draw(seed)))
 
 
-def test_every_scheme_and_both_ways_of_advertising_are_drawn() -> None:
+def test_every_protocol_and_scheme_and_both_ways_of_advertising_are_drawn() -> None:
     plans = [draw(seed) for seed in range(SEEDS)]
     assert {plan.scheme for plan in plans} == set(SCHEMES)
+    protocols = Counter(plan.protocol for plan in plans)
+    assert set(protocols) == set(PROTOCOLS)
+    assert protocols["trees"] > 10 * protocols["flood"] > 0
+    assert {(bool(plan.linger), plan.condenses) for plan in plans} == {
+        (False, False),
+        (False, True),
+        (True, False),
+        (True, True),
+    }
     assert {plan.advertisements for plan in plans} == {True, False}
     verbs = {step.verb for plan in plans for step in plan.steps}
     assert verbs >= {"crash", "restart", "cut", "heal", "flap", "partition", "degrade", "restore"}

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.filters.parsing import as_predicate
 from penstock.routing.schemes.catalog import SCHEMES
+from penstock.sim.checkers.trees import tree_broker
 from penstock.sim.network import Network
 from penstock.workloads.topologies import topology
 
@@ -15,7 +16,7 @@ LEASE = 2.0
 def network(scheme: str, seed: int, *, advertisements: bool) -> Network:
     """A tree of brokers, in which there is one way only, with clients that want things."""
     random = Random(seed)
-    made = Network(SCHEMES[scheme], advertisements=advertisements, lease=LEASE, seed=seed)
+    made = Network(scheme, advertisements=advertisements, lease=LEASE, seed=seed)
     for broker in range(8):
         made.add_broker(f"b{broker}")
     for a, b in topology("acyclic", 8, seed):
@@ -36,15 +37,17 @@ def state(made: Network) -> object:
     origins = {
         tree: f"{name}: {branch.filter}"
         for name in made.nodes
-        for tree, branch in made.broker(name).trees.items()
+        for tree, branch in tree_broker(made, name).trees.items()
         if branch.way == ""
     }
     return {
         name: (
-            sorted((origins[tree], str(branch.way)) for tree, branch in made.broker(name).trees.items()),
+            sorted(
+                (origins[tree], str(branch.way)) for tree, branch in tree_broker(made, name).trees.items()
+            ),
             sorted(
                 (source.link, str(entry.filter), sorted(origins[tree] for tree in entry.trees))
-                for source, entry in made.broker(name).table.entries()
+                for source, entry in tree_broker(made, name).table.entries()
             ),
         )
         for name in made.nodes

@@ -76,6 +76,8 @@ def test_every_field_is_in_some_shipped_scenario() -> None:
         (('name = "identity"', 'name = "magic"'), "scheme.name", "no scheme 'magic'; there are flooding, "),
         (("seed = 1 ", "duration_s = 3.0 "), "duration_s", "10,000 events at 1000 a second take 10 s, not 3"),
         (("loss = 0.0", "loss = 0.1"), "scheme.lease_s", "under a lease"),
+        (('protocol = "trees"', 'protocol = "bees"'), "protocol", "no protocol 'bees'; "),
+        (('protocol = "trees"', 'protocol = "no.module:P"'), "protocol", "No module named 'no'"),
         (("[clients]", "[service]\nmeasured = true\nother_us = 1\n[clients]"), "service.measured", "either"),
     ],
 )
@@ -148,5 +150,5 @@ def test_the_comment_names_every_scheme() -> None:
 
 def test_the_scenario_in_the_docs_is_one() -> None:
     page = (Path(__file__).parents[2] / "docs" / "SIMULATION.md").read_text("utf-8")
-    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (text,) = (text for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "[topology]" in text)
     assert parse(text, "SIMULATION.md").faults

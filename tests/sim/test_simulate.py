@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from penstock.broker.local import Tick
 from penstock.filters.parsing import as_predicate
 from penstock.model.events import Event
 from penstock.routing.schemes.catalog import SCHEMES
@@ -11,13 +12,14 @@ from penstock.routing.schemes.identity import Identity
 from penstock.routing.schemes.scheme import Source, Steps
 from penstock.sim.agenda import Agenda
 from penstock.sim.calibrate import calibrate
+from penstock.sim.checkers.catalog import promises
 from penstock.sim.matching import SharedMatching
 from penstock.sim.results import Result, Series
-from penstock.sim.scenario import Scenario, Service, shipped
+from penstock.sim.scenario import Fault, Scenario, Service, shipped
 from penstock.sim.service import ServiceModel
 from penstock.sim.simulate import Simulation
 from penstock.sim.trace import Trace
-from penstock.wire.messages import Control, Publish, Subscribe, Tick, Unadvertise, Unsubscribe
+from penstock.wire.messages import Control, Publish, Subscribe, Unadvertise, Unsubscribe
 
 SHIPPED = shipped()
 
@@ -59,6 +61,36 @@ def test_deliveries_are_the_same_under_every_scheme(scheme: str) -> None:
     assert result.while_running == expected.while_running
     assert result.at_rest == expected.at_rest
     assert result.scheme == scheme
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_every_shipped_scenario_is_right_where_brokers_flood(name: str) -> None:
+    scenario = msgspec.structs.replace(small(SHIPPED[name]), protocol="flood")
+    result, _series = simulated(scenario)
+    assert (result.protocol, result.scheme) == ("flood", None)
+    assert result.is_right
+    assert result.at_rest.delivered == result.at_rest.expected > 0
+    assert set(result.running.traffic) == {"Publish"}
+    assert {check.outcome for check in result.checks} == {"held"}
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_checks_hold_in_every_shipped_scenario(name: str) -> None:
+    result, _series = simulated(small(SHIPPED[name]))
+    outcomes = {check.name: check.outcome for check in result.checks}
+    assert set(outcomes) == set(promises(whole=SHIPPED[name].links.kind == "reliable"))
+    assert outcomes.pop("tables") in ("held", "skipped")
+    assert set(outcomes.values()) == {"held"}
+
+
+def test_events_that_are_overtaken_are_counted_as_late_and_not_as_missed() -> None:
+    fault = {"at_s": 0.0, "kind": "reorder", "share": 0.5}
+    faults = msgspec.convert([fault, {**fault, "at_s": 29.0, "share": 0.0}], list[Fault])
+    scenario = msgspec.structs.replace(small(SHIPPED["faulty"], events=400, churn=0.0), faults=faults)
+    result, _series = simulated(scenario)
+    assert result.while_running.late > 0
+    assert result.while_running.missed == result.while_running.twice == 0
+    assert result.is_right
 
 
 def traced(scenario: Scenario) -> bytes:

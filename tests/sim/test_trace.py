@@ -78,7 +78,8 @@ def test_a_trace_has_a_line_for_each_message_handled_and_each_delivery() -> None
         assert first == {
             "kind": "Run",
             "seed": seed,
-            "scheme": plan.scheme,
+            "protocol": plan.protocol,
+            "scheme": None if plan.protocol == "flood" else plan.scheme,
             "advertisements": plan.advertisements,
         }
         delivered = [record for record in rest if record["kind"] == "Deliver"]

@@ -131,7 +131,7 @@ def test_batches_may_end_anywhere_and_copies_that_come_later_change_nothing(
         mine += [line._replace(at=20.0, link="elsewhere") for line in mine if line.subscriptions is None][:2]
         random.shuffle(mine)
         lines += mine
-    lines.sort(key=lambda line: (line.tree, line.number))
+    lines.sort(key=lambda line: (line.origin, line.number))
     names = list(Line._fields)
     kinds = [pa.string(), pa.int64(), pa.float64(), pa.string(), pa.string(), pa.list_(pa.string())]
     table = pa.table(
@@ -218,13 +218,13 @@ def test_a_trace_of_a_simulation_gives_what_its_brokers_would_still_receive(
     ways: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     got: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
     for line in map(json.loads, lines):
-        if line["kind"] == "Publish" and "tree" in line:
-            ways[line["tree"], line["number"]][line["broker"]] = line["link"]
+        if line["kind"] == "Publish" and "origin" in line:
+            ways[line["origin"], line["number"]][line["broker"]] = line["link"]
         elif line["kind"] == "Deliver":
-            got[line["tree"], line["number"]] += [(name, line["broker"]) for name in line["subscriptions"]]
+            got[line["origin"], line["number"]] += [(name, line["broker"]) for name in line["subscriptions"]]
     assert history.count() == sum(map(len, got.values()))
     history.unpersist()
-    assert {row.publisher for row in found} == {tree for tree, _number in got}
+    assert {row.publisher for row in found} == {origin for origin, _number in got}
     assert any(step.share < 1 for row in found for step in row.phi)
     for row in found:
         mine = [key for key in got if key[0] == row.publisher and row.subscription in dict(got[key])]
@@ -259,15 +259,15 @@ def test_the_scheme_of_routing_does_not_matter_and_wrong_tables_are_refused(spar
         similarity(spark.createDataFrame([], "publication long"))
     with pytest.raises(InputError, match="thresholds are shares"):
         similarity(spark.createDataFrame([], "publication long"), thresholds=[0.5, 1.5])
-    with pytest.raises(InputError, match="lines of a trace have tree"):
-        history_from_trace(spark.createDataFrame([], TRACE).drop("tree"))
+    with pytest.raises(InputError, match="lines of a trace have origin"):
+        history_from_trace(spark.createDataFrame([], TRACE).drop("origin"))
 
 
 def entries_of_trace(lines: list[bytes]) -> Counter[tuple[Any, ...]]:
     """The history of a trace without Spark; times left out."""
     of_one = defaultdict(list)
     for line in map(json.loads, lines):
-        if line["kind"] in ("Publish", "Deliver") and "tree" in line:
+        if line["kind"] in ("Publish", "Deliver") and "origin" in line:
             told = {**line, "subscriptions": line.get("subscriptions")}
-            of_one[line["tree"], line["number"]].append(Line(*(told[name] for name in Line._fields)))
+            of_one[line["origin"], line["number"]].append(Line(*(told[name] for name in Line._fields)))
     return Counter(entry[:-1] for some in of_one.values() for entry in entries_of(some))

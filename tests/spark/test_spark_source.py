@@ -36,8 +36,8 @@ from penstock.errors import (
     UnsupportedValueError,
 )
 from penstock.model.values import Time
-from penstock.net.client.notices import Notice
 from penstock.net.client.sync import SyncClient
+from penstock.node.client.notices import Notice
 from penstock.spark.source.log import read
 from penstock.spark.source.news import heard
 from penstock.spark.source.options import Options, read_options

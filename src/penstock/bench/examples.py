@@ -11,11 +11,13 @@ from typing import Final
 
 from penstock.errors import InputError
 from penstock.filters.parsing import as_predicate
-from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.model.names import Key
-from penstock.routing.schemes.catalog import scheme_named
-from penstock.sim.network import Client, Network
+from penstock.sim.checkers.trees import tree_broker
+from penstock.sim.clients import Client
+from penstock.sim.network import Network
+from penstock.sim.observers import Observer
+from penstock.wire.blocks import Block
 from penstock.wire.messages import (
     Advertise,
     Body,
@@ -40,7 +42,7 @@ _CHEAP: Final = "price between 10 and 20"
 _WIDE: Final = "price between 10 and 50"
 
 
-class Teller:
+class Teller(Observer):
     """A small network that says what goes on in it."""
 
     def __init__(
@@ -53,7 +55,7 @@ class Teller:
         shows_trees: bool = False,
     ) -> None:
         self.lines: list[str] = []
-        self._network = network = Network(scheme_named(scheme), advertisements=advertisements, lease=lease)
+        self._network = network = Network(scheme, advertisements=advertisements, lease=lease)
         self._lease = lease
         self._shows_trees = shows_trees
         self._filters: dict[tuple[str, str, Key], str] = {}
@@ -63,8 +65,7 @@ class Teller:
         for a, b in edges:
             network.add_link(a, b)
         self._settle()
-        network.on_handle = self._on_handle
-        network.on_deliver = self._on_deliver
+        network.observers.append(self)
 
     # What happens
 
@@ -126,7 +127,7 @@ class Teller:
         for name in sorted(self._network.nodes):
             rows = [
                 f"{source.link} wants {entry.filter.to_sql()}{self._on(entry.trees)}"
-                for source, entry in self._network.broker(name).table.entries()
+                for source, entry in tree_broker(self._network, name).table.entries()
             ]
             self.lines.append(f"  {name}: {'; '.join(rows) or 'nothing'}")
 
@@ -136,7 +137,7 @@ class Teller:
         for name in sorted(self._network.nodes):
             rows = [
                 f"{tree} {'here' if not branch.way else f'by {branch.way}'}"
-                for tree, branch in self._network.broker(name).trees.items()
+                for tree, branch in tree_broker(self._network, name).trees.items()
             ]
             self.lines.append(f"  {name}: {'; '.join(rows)}")
 
@@ -151,15 +152,16 @@ class Teller:
             self._network.run(self._network.now + 5 * self._lease)
 
     def _matched(self) -> int:
-        return sum(self._network.broker(name).table.matched for name in self._network.nodes)
+        return sum(broker.facts().matched for broker in self._network.running())
 
     # What is said
 
-    def _on_handle(self, _now: float, broker: str, link: str, message: Message) -> None:
+    def on_handle(self, broker: str, link: str, message: Message | Block, now: float) -> None:
+        """A broker takes a message."""
         if link not in self._network.nodes:
             return
         if isinstance(message, Publish):
-            on = f" on {message.tree}" if self._shows_trees else ""
+            on = f" on {message.header.tree}" if self._shows_trees else ""
             self.lines.append(f"  {link} → {broker}  event{on}")
         elif isinstance(message, Control):
             bodies = [self._say(link, broker, body) for body in message.bodies]
@@ -170,7 +172,10 @@ class Teller:
             everything = "; ".join(self._say(link, broker, body) for body in said)
             self.lines.append(f"  {link} → {broker}  sync: {everything or 'nothing'}")
 
-    def _on_deliver(self, client: Client, _publish: Publish, _subscriptions: object, _now: float) -> None:
+    def on_deliver(
+        self, client: Client, publish: Publish, keys: tuple[Key, ...], now: float, late: bool
+    ) -> None:
+        """A client gets an event."""
         self.lines.append(f"  {client.home} → {client.name}")
 
     def _say(self, link: str, broker: str, body: Body) -> str:
@@ -191,7 +196,7 @@ class Teller:
 
     def _filter(self, link: str, broker: str, key: Key) -> str:
         """The filter that a broker knows under a key."""
-        return key.to_sql() if isinstance(key, Predicate) else self._filters[link, broker, key]
+        return self._filters[link, broker, key]
 
     def _on(self, trees: "frozenset[str] | set[str]") -> str:
         return f" on {', '.join(sorted(trees))}" if self._shows_trees else ""

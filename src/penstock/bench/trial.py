@@ -14,13 +14,29 @@ from typing import Final
 import msgspec
 
 from penstock.errors import PenstockError
-from penstock.routing.schemes.catalog import scheme_named
-from penstock.sim.counts import ADVERTISING, SUBSCRIBING
-from penstock.sim.network import Client, Network
-from penstock.wire.messages import Message, Publish
+from penstock.model.names import Key
+from penstock.sim.clients import Client
+from penstock.sim.network import Network
+from penstock.sim.observers import Observer
+from penstock.wire.blocks import Block
+from penstock.wire.messages import (
+    Advertise,
+    Events,
+    Lost,
+    Message,
+    Publish,
+    Subscribe,
+    Unadvertise,
+    Unreachable,
+    Unsubscribe,
+)
 from penstock.workloads.scenes import Scene
 
 Advance = Callable[[int], None]
+
+_ADVERTISING: Final = [kind.__name__ for kind in (Advertise, Unadvertise, Unreachable, Lost)]
+_SUBSCRIBING: Final = [kind.__name__ for kind in (Subscribe, Unsubscribe)]
+"""Kinds of messages about advertisements, and about subscriptions."""
 
 PHASES: Final = ("overlay", "advertising", "subscribing", "unsubscribing", "publishing")
 
@@ -65,22 +81,22 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def advertising(self) -> int:
         """Messages about advertisements of clients."""
-        return self.count(ADVERTISING)
+        return self.count(_ADVERTISING)
 
     @property
     def subscribing(self) -> int:
         """Messages about subscriptions while clients subscribe; some schemes take back what is covered."""
-        return self.count(SUBSCRIBING, ("advertising", "subscribing"))
+        return self.count(_SUBSCRIBING, ("advertising", "subscribing"))
 
     @property
     def unsubscribing(self) -> int:
         """Messages about subscriptions while clients unsubscribe; some schemes have to ask for others."""
-        return self.count(SUBSCRIBING, ("unsubscribing",))
+        return self.count(_SUBSCRIBING, ("unsubscribing",))
 
     @property
     def control(self) -> int:
         """Messages about advertisements and subscriptions in all, but for the setting up of the overlay."""
-        return self.count(ADVERTISING + SUBSCRIBING)
+        return self.count(_ADVERTISING + _SUBSCRIBING)
 
     @property
     def control_frames(self) -> int:
@@ -120,12 +136,12 @@ def run(
     return _Trial(scene, scheme, advertisements=advertisements).play(advance)
 
 
-class _Trial:
+class _Trial(Observer):
     def __init__(self, scene: Scene, scheme: str, *, advertisements: bool) -> None:
         self._scene = scene
         self._scheme = scheme
         self._advertisements = advertisements
-        self._network = network = Network(scheme_named(scheme), advertisements=advertisements)
+        self._network = network = Network(scheme, advertisements=advertisements)
         self._clients: list[Client] = []
         self._number: dict[str, int] = {}
         self._messages: dict[str, dict[str, int]] = {}
@@ -136,9 +152,7 @@ class _Trial:
         self._digest = 0
         self._false = 0
         self._idle = False
-        network.on_handle = self._on_handle
-        network.on_carry = self._on_carry
-        network.on_deliver = self._on_deliver
+        network.observers.append(self)
 
     def play(self, advance: Advance) -> Measured:
         """All phases."""
@@ -188,16 +202,21 @@ class _Trial:
 
     # A broker's effects follow the message that caused them at once, before any other message is handled.
 
-    def _on_handle(self, _now: float, broker: str, link: str, message: Message) -> None:
+    def on_handle(self, broker: str, link: str, message: Message | Block, now: float) -> None:
+        """A broker takes a message."""
         self._note_idle()
         if type(message) is Publish:
             self._received[broker] += 1
             self._idle = link in self._network.nodes
 
-    def _on_carry(self, _a: str, _b: str, _publish: Publish) -> None:
+    def on_carry(self, a: str, b: str, events: Events, now: float) -> None:
+        """A broker passes an event on."""
         self._idle = False
 
-    def _on_deliver(self, client: Client, _publish: Publish, _subscriptions: object, _now: float) -> None:
+    def on_deliver(
+        self, client: Client, publish: Publish, keys: tuple[Key, ...], now: float, late: bool
+    ) -> None:
+        """A client gets an event."""
         self._idle = False
         # One event is under way at a time, so that the last one published is the one delivered.
         mixed = (self._at_event * len(self._clients) + self._number[client.name]) * _MIX & _WORD
@@ -211,7 +230,7 @@ class _Trial:
 
     def _measured(self) -> Measured:
         network = self._network
-        brokers = [network.broker(name) for name in network.nodes]
+        facts = {name: network.broker(name).facts() for name in network.nodes}
         if network.counts.refused:
             raise PenstockError(f"{network.counts.refused} events match no advertisement of their publisher")
         return Measured(
@@ -219,14 +238,14 @@ class _Trial:
             advertisements=self._advertisements,
             messages=self._messages,
             frames=self._frames,
-            entries={broker.name: len(broker.table) for broker in brokers},
+            entries={name: known.subscriptions for name, known in facts.items()},
             own=len(self._scene.subscriptions) - len(self._scene.unsubscriptions),
-            trees=sum(len(broker.trees) for broker in brokers),
-            tests=sum(scheme.tests for broker in brokers for scheme in broker.schemes.values()),
+            trees=sum(known.trees for known in facts.values()),
+            tests=sum(known.covering_tests for known in facts.values()),
             published=network.counts.published,
             received=dict(self._received),
             false_positives=self._false,
-            matched=sum(broker.table.matched for broker in brokers),
+            matched=sum(known.matched for known in facts.values()),
             delivered=network.counts.delivered,
             digest=self._digest,
             seconds=self._seconds,

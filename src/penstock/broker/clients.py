@@ -1,21 +1,12 @@
 """What clients have asked for and advertised: their own names, and those that the network knows them by."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from penstock.broker.grants import EVERYTHING, Grants
+from penstock.broker.local import NO_LIMITS, Limits, LinkUp
+from penstock.filters.predicate import Predicate
 from penstock.model.names import Key, Tree
 from penstock.routing.schemes.scheme import Source
-
-
-class Limits(NamedTuple):
-    """How much one client may ask for."""
-
-    subscriptions: int
-    advertisements: int
-
-
-NO_LIMITS = Limits(2**62, 2**62)
 
 
 class Client:
@@ -33,6 +24,29 @@ class Client:
         self.names: dict[Key, Key] = {}
         """The client's name, by the network's."""
         self.advertisements: dict[Key, Tree] = {}
+
+    @classmethod
+    def of(cls, message: LinkUp) -> "Client":
+        """A client that has come."""
+        return cls(message.origin, message.grants, message.limits)
+
+    def why_not_subscribe(self, key: Key, predicate: Predicate) -> str | None:
+        """What to say to a client that may not subscribe to this; None if it may."""
+        why_not = self.grants.why_not("subscribe", predicate)
+        if why_not is None and key not in self.subscriptions:
+            return _too_many(len(self.subscriptions), self.limits.subscriptions, "subscriptions")
+        return why_not
+
+    def why_not_advertise(self, key: Key, predicate: Predicate) -> str | None:
+        """What to say to a client that may not advertise this; None if it may."""
+        why_not = self.grants.why_not("advertise", predicate)
+        if why_not is None and key not in self.advertisements:
+            return _too_many(len(self.advertisements), self.limits.advertisements, "advertisements")
+        return why_not
+
+
+def _too_many(count: int, most: int, what: str) -> str | None:
+    return f"no more than {most:,} {what} are allowed" if count >= most else None
 
 
 class Clients(dict[str, Client]):

@@ -1,354 +1,62 @@
-"""The broker: messages in, effects out.
+"""The seam: what a node runs. Message in, effects out, facts for those who look on.
 
-Advertisements span trees (`trees`, `advertising`), subscriptions are bound to the trees whose advertisements
-they overlap and travel towards their publishers (`subscribing`), and events come back the way that
-subscriptions went (`publishing`), as in seed paper 004, section 3.2. Which subscriptions a neighbour needs
-to know of is the scheme's affair (`penstock.routing.schemes`). Without advertisements, each broker
-advertises everything in its own name, so that there are trees all the same, and all of it works on overlays
-with circles too.
-
-State is soft: each neighbour's is kept while it is heard of, and is put in place as a whole when a link
-comes up or something was missed (`sessions`). The core reads no clock, draws nothing at random and knows no
-sockets.
+A protocol (`penstock.broker.protocols`) makes a Core. The simulator, `penstock check`, the live broker and
+the benchmarks know nothing else of it.
 """
 
-from collections.abc import Callable
-from typing import Final
+from typing import Protocol
 
-from penstock.broker.advertising import Advertising
-from penstock.broker.clients import NO_LIMITS, Client, Clients, Limits
-from penstock.broker.effects import Effect, Refuse
-from penstock.broker.grants import Grants
-from penstock.broker.needs import BlockMatching, Matching
-from penstock.broker.outbox import Outbox
-from penstock.broker.publishing import Publishing
-from penstock.broker.relaying import Relaying
-from penstock.broker.sessions import Arrival, LinkState
-from penstock.broker.subscribing import Subscribing
-from penstock.broker.table import Table
-from penstock.broker.trees import HERE, Trees
-from penstock.errors import PenstockError
-from penstock.filters.filter import ALWAYS
-from penstock.filters.parsing import as_predicate
-from penstock.filters.predicate import Predicate
-from penstock.model.names import Tree
-from penstock.routing.schemes.scheme import Scheme, Source
+import msgspec
+
+from penstock.broker.clients import Client
+from penstock.broker.effects import Effect
 from penstock.wire.blocks import Block
-from penstock.wire.messages import (
-    Advertise,
-    Alive,
-    Body,
-    Control,
-    LinkDown,
-    LinkUp,
-    Message,
-    Publish,
-    Resync,
-    Subscribe,
-    Sync,
-    Tick,
-    Unadvertise,
-    Unreachable,
-    Unsubscribe,
-)
-
-_OF_CLIENTS: Final = (Advertise, Unadvertise, Subscribe, Unsubscribe)
-_EVERYTHING: Final = Predicate([ALWAYS])
+from penstock.wire.messages import Message
 
 
-class Broker:
-    """One broker. `handle` is all that a runtime calls.
+class Facts(msgspec.Struct, frozen=True):
+    """What may be asked of any core: for status, metrics, results and checkers. What it has not got is 0."""
 
-    `incarnation` must be higher than in any earlier life of a broker of this name that did not keep its
-    state. `lease` is for how long a neighbour's state stays without hearing of it, in the unit of `now`; the
-    runtime then says Tick a few times in that time. Without a lease, only LinkDown ends it. `linger` is for
-    how long events of a tree are still asked for on a way that another has taken the place of. `condenses`:
-    neighbours are told once of what one message changes several times.
-    """
+    subscriptions: int = 0
+    """Rows of its table: what clients and neighbours have asked for."""
+    filters: int = 0
+    """Different filters among these."""
+    trees: int = 0
+    """Advertisements that it knows."""
+    matched: int = 0
+    """Times that an event was matched against filters."""
+    covering_tests: int = 0
+    """Times that two filters were compared."""
+    duplicates: int = 0
+    """Events that came again, and were dropped."""
+    late: int = 0
+    """Events that came after later ones of the same publisher."""
+    withheld: int = 0
+    """Events that a client was not to see."""
+    unrouted: int = 0
+    """Events that there was nowhere to send to any more."""
 
-    def __init__(
-        self,
-        name: str,
-        make_scheme: Callable[[], Scheme],
-        matching: Matching,
-        *,
-        advertisements: bool = True,
-        incarnation: int = 0,
-        lease: float | None = None,
-        linger: float = 0.0,
-        condenses: bool = False,
-    ) -> None:
-        scheme = make_scheme()
-        self.name = name
-        self.floods = scheme.floods
-        self.trees = Trees()
-        self.table = Table(matching)
-        self._advertisements = advertisements
-        self._incarnation = incarnation
-        self._lease = lease
-        self._ups = self._made = 0
-        self._clients = clients = Clients()
-        self._outbox = outbox = Outbox(packs=scheme.packs, condenses=condenses)
-        self._subscribing = Subscribing(self.table, self.trees, clients, outbox, make_scheme)
-        self._advertising = Advertising(name, incarnation, self.trees, self._subscribing, outbox, linger)
-        self._publishing = Publishing(
-            self.table,
-            self.trees,
-            clients,
-            outbox,
-            advertisements=advertisements,
-            floods=scheme.floods,
-            knows_all=scheme.knows_all,
-        )
-        self.relaying: Relaying | None = None
-        """What passes on blocks of events, where the matching that was handed in can match them."""
-        if isinstance(matching, BlockMatching):
-            self.relaying = Relaying(
-                self.table,
-                self.trees,
-                clients,
-                outbox,
-                matching,
-                advertisements=advertisements,
-                floods=scheme.floods,
-            )
-        self._away: set[str] = set()
-        self._handlers: Final[dict[type, Callable[..., None]]] = {
-            Advertise: self._on_client_advertise,
-            Unadvertise: self._on_client_unadvertise,
-            Subscribe: self._on_client_subscribe,
-            Unsubscribe: self._on_client_unsubscribe,
-            Control: self._on_control,
-            Sync: self._on_sync,
-            Resync: self._on_resync,
-            Alive: self._on_alive,
-            LinkUp: self._on_link_up,
-            LinkDown: self._on_link_down,
-            Tick: self._on_tick,
-        }
-        if not advertisements:
-            self._advertising.plant(self._new_name(), _EVERYTHING, 0, HERE)
 
-    @property
-    def schemes(self) -> dict[str, Scheme]:
-        """What looks after each neighbour."""
-        return self._subscribing.schemes
+class Core(Protocol):
+    """One node. `handle` is all that happens to it; it reads no clock and draws nothing at random."""
 
-    @property
-    def duplicates(self) -> int:
-        """Events that came again, and were dropped."""
-        return self._publishing.duplicates
+    name: str
+    hears_load: bool
+    """Whether it wants to be told how busy its links are (`penstock.broker.local.Load`)."""
 
-    def handle(self, message: Message, link: str, now: float) -> list[Effect]:
-        """Take a message that came over a link; return what is to be done about it, in this order."""
-        effects = self._outbox.open()
-        if isinstance(message, Publish):
-            self._publishing.on_publish(message, link)
-            return effects
-        kind = type(message)
-        handler = self._handlers.get(kind)
-        if handler is None:
-            raise PenstockError(f"{self.name}: a broker is not sent {kind.__name__} by itself")
-        if kind in _OF_CLIENTS and link not in self._clients:
-            is_neighbour = link in self._outbox.links
-            how = "is a neighbour, which says so in a Control" if is_neighbour else "is not connected"
-            raise PenstockError(f"{self.name}: {kind.__name__} is for clients; {link!r} {how}")
-        try:
-            handler(message, link, now)
-        except Exception:
-            self._outbox.discard()
-            raise
-        self._outbox.close()
-        return effects
+    def handle(self, message: Message | Block, link: str, now: float) -> list[Effect]:
+        """Take a message that came over a link; return what is to be done about it, in this order.
 
-    def handle_block(self, block: Block, link: str, _now: float) -> list[Effect]:
-        """Take a block of events from a link; from "", events that are sent again after a failure."""
-        effects = self._outbox.open()
-        if self.relaying is None:
-            raise PenstockError(f"{self.name}: this broker was given nothing that matches blocks")
-        self.relaying.on_block(block, link)
-        return effects
+        Links are named by the runtime: a neighbour's by its name. Messages of `penstock.broker.local` tell
+        of links and time. Clients say Subscribe, Unsubscribe, Advertise, Unadvertise, and publish under the
+        key of an advertisement; events that are sent again after a failure come from the link "".
+        """
 
-    def let_go(self, now: float) -> list[Effect]:
-        """Ask no more on ways that were left a while ago; Tick does so too, but not as often."""
-        effects = self._outbox.open()
-        self._advertising.let_go(now)
-        self._outbox.close()
-        return effects
-
-    def admit(self, link: str, origin: str, grants: Grants, limits: Limits = NO_LIMITS) -> None:
-        """Say who a client is that is there: in whose name its events are numbered, and what it may do."""
-        self._clients[link] = Client(origin, grants, limits)
+    def facts(self) -> Facts:
+        """What there is to say of it."""
 
     def client(self, link: str) -> Client:
         """What is known of a client that is there."""
-        return self._clients[link]
 
-    # Clients
-
-    def _refuse(self, link: str, why: str) -> None:
-        self._outbox.effects.append(Refuse(link, why))
-
-    def _on_client_advertise(self, message: Advertise, link: str, now: float) -> None:
-        client = self._clients[link]
-        predicate = as_predicate(message.filter)
-        why_not = client.grants.why_not("advertise", predicate)
-        if why_not is not None:
-            self._refuse(link, why_not)
-            return
-        if not self._advertisements:
-            return
-        known = client.advertisements
-        before = known.get(message.tree)
-        if before is None and len(known) >= client.limits.advertisements:
-            self._refuse(link, f"no more than {client.limits.advertisements:,} advertisements are allowed")
-            return
-        known[message.tree] = tree = self._new_name()
-        self._advertising.plant(tree, predicate, 0, HERE)
-        if before is not None:
-            self._fell(before, now)
-
-    def _on_client_unadvertise(self, message: Unadvertise, link: str, now: float) -> None:
-        tree = self._clients[link].advertisements.pop(message.tree, None)
-        if tree is not None:
-            self._fell(tree, now)
-
-    def _fell(self, tree: Tree, now: float) -> None:
-        self._advertising.fell(tree, now)
-        self._publishing.forget(tree)
-
-    def _on_client_subscribe(self, message: Subscribe, link: str, _now: float) -> None:
-        client = self._clients[link]
-        predicate = as_predicate(message.filter)
-        why_not = client.grants.why_not("subscribe", predicate)
-        if why_not is not None:
-            self._refuse(link, why_not)
-            return
-        is_new = message.key not in client.subscriptions
-        if is_new and len(client.subscriptions) >= client.limits.subscriptions:
-            self._refuse(link, f"no more than {client.limits.subscriptions:,} subscriptions are allowed")
-            return
-        # A name of its own for each filter, so that nobody has to compare the filters of one subscription.
-        self._subscribing.on_client_subscribe(message, link, self._new_name())
-
-    def _on_client_unsubscribe(self, message: Unsubscribe, link: str, _now: float) -> None:
-        self._subscribing.on_client_unsubscribe(message, link)
-
-    def _new_name(self) -> str:
-        self._made += 1
-        return f"{self.name}/{self._incarnation}.{self._made}"
-
-    # Links
-
-    def _on_link_up(self, message: LinkUp, link: str, now: float) -> None:
-        if not link:
-            raise PenstockError(f"{self.name}: a link has a name")
-        if link in self._outbox.links or link in self._clients:
-            # It must have been down for a while, unnoticed.
-            self._on_link_down(LinkDown(), link, now)
-        if message.client:
-            self._clients[link] = Client()
-            return
-        self._away.discard(link)
-        self._ups += 1
-        self._outbox.links[link] = state = LinkState((self._incarnation, self._ups))
-        state.heard_at = now
-        self._subscribing.meet(link)
-        self._say_all(link)
-
-    def _on_link_down(self, message: LinkDown, link: str, now: float) -> None:
-        client = self._clients.pop(link, None)
-        if client is not None:
-            for name in client.names:
-                self._subscribing.drop(Source(link, name))
-            for tree in client.advertisements.values():
-                self._fell(tree, now)
-        elif link in self._outbox.links:
-            self._outbox.forget(link)
-            self._subscribing.part(link)
-            if message.keep:
-                self._away.add(link)
-                self._advertising.forget(link, now)
-            else:
-                self._forget(link, now)
-        elif link in self._away:
-            self._away.discard(link)
-            self._subscribing.drop_all(link)
-
-    def _forget(self, link: str, now: float) -> None:
-        """Drop all that was known from a neighbour."""
-        self._subscribing.drop_all(link)
-        self._advertising.forget(link, now)
-
-    def _say_all(self, link: str) -> None:
-        state = self._outbox.links[link]
-        advertised, asked = self._advertising.offered_to(link), self._subscribing.asked_of(link)
-        self._outbox.send(link, Sync(state.session, state.sent, advertised, asked))
-
-    def _on_control(self, message: Control, link: str, now: float) -> None:
-        if self._is_next(message, link, now):
-            try:
-                for body in message.bodies:
-                    self._take(body, link, now)
-            except Exception:
-                # What was meant is not known: have all of it said again.
-                self._outbox.links[link].forget()
-                raise
-
-    def _take(self, body: Body, link: str, now: float) -> None:
-        if isinstance(body, Subscribe):
-            self._subscribing.on_subscribe(body, link)
-        elif isinstance(body, Unsubscribe):
-            self._subscribing.on_unsubscribe(body, link)
-        elif isinstance(body, Advertise):
-            self._advertising.on_advertise(body, link, now)
-        elif isinstance(body, Unadvertise):
-            self._advertising.on_unadvertise(body, link, now)
-            self._publishing.forget(body.tree)
-        elif isinstance(body, Unreachable):
-            self._advertising.on_unreachable(body, link, now)
-        else:
-            self._advertising.on_lost(body, link, now)
-
-    def _on_alive(self, message: Alive, link: str, now: float) -> None:
-        self._is_next(message, link, now)
-
-    def _is_next(self, message: Control | Alive, link: str, now: float) -> bool:
-        """Whether a message follows on what was heard before; ask for everything if something is missing."""
-        state = self._outbox.links.get(link)
-        if state is None:
-            return False
-        arrival = state.judge(message)
-        if arrival is Arrival.ASK:
-            self._outbox.send(link, Resync())
-        if arrival is not Arrival.DROP:
-            state.heard_at = now
-        return arrival is Arrival.TAKE
-
-    def _on_resync(self, _message: Resync, link: str, now: float) -> None:
-        state = self._outbox.links.get(link)
-        if state is not None:
-            state.heard_at = now
-            self._say_all(link)
-
-    def _on_sync(self, message: Sync, link: str, now: float) -> None:
-        state = self._outbox.links.get(link)
-        if state is None:
-            return
-        state.heard_at = now
-        anew = state.their_session not in (None, message.session)
-        if state.judge_sync(message) is Arrival.TAKE:
-            self._advertising.on_all(message.advertisements, link, now, anew=anew)
-            self._subscribing.on_all(message.subscriptions, link)
-
-    def _on_tick(self, _message: Tick, _link: str, now: float) -> None:
-        self._advertising.let_go(now)
-        if self._lease is None:
-            return
-        for link, state in self._outbox.links.items():
-            if state.their_session is not None and now - state.heard_at > self._lease:
-                state.forget()
-                self._forget(link, now)
-            self._outbox.send(link, state.alive())
-        for tree in self._advertising.on_tick(now, self._lease):
-            self._publishing.forget(tree)
+    def close(self) -> None:
+        """It will be sent nothing more: let go of what is shared with others, such as a matcher."""

@@ -1,54 +1,39 @@
-"""What a broker asks its runtime to do."""
+"""What a core asks its runtime to do. Every runtime carries out all of it."""
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from penstock.model.names import Key
+import msgspec
+
 from penstock.wire.blocks import Block
-from penstock.wire.messages import Message, Publish
+from penstock.wire.messages import Events, Message
 
 
-class Send(NamedTuple):
-    """Send a message to a neighbour."""
-
-    link: str
-    message: Message
-
-
-class Deliver(NamedTuple):
-    """Give an event to a client, once, whichever of its subscriptions it matches."""
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """Send a message, or events, to a neighbour."""
 
     link: str
-    publish: Publish
-    subscriptions: tuple[Key, ...]
+    message: Message | Block
 
 
-class Refuse(NamedTuple):
-    """Tell a client that what it asked for cannot be done, and why."""
+class Deliver(msgspec.Struct, frozen=True, gc=False):
+    """Give events to a client, each once, with the keys of the subscriptions that it is for."""
+
+    link: str
+    events: Events
+
+
+class Refuse(msgspec.Struct, frozen=True, gc=False):
+    """Tell a client that what it asked for cannot be done, or that these events are not accepted, and why."""
 
     link: str
     reason: str
+    events: Events | None = None
 
 
-class SendBlock(NamedTuple):
-    """Send events to a neighbour."""
+class Wake(msgspec.Struct, frozen=True, gc=False):
+    """Say Woken to the core at this time."""
 
-    link: str
-    block: Block
-
-
-class DeliverBlock(NamedTuple):
-    """Give events to a client, each once, with the keys of the subscriptions that it matches."""
-
-    link: str
-    block: Block
+    at: float
 
 
-class RefuseBlock(NamedTuple):
-    """Tell a client that these events of it are not accepted, and why."""
-
-    link: str
-    block: Block
-    reason: str
-
-
-Effect: TypeAlias = Send | Deliver | Refuse | SendBlock | DeliverBlock | RefuseBlock
+Effect: TypeAlias = Send | Deliver | Refuse | Wake

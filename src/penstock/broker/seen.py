@@ -4,7 +4,7 @@ Publishers number their events. Numbers nearly always rise, but after a failure 
 way than those after it; so it is remembered which of the last numbers have come, and not only the highest.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,63 +16,116 @@ _REMEMBERED_MIN: Final = 2**8
 _FEW_MAX: Final = 1_024
 """So many numbers are kept one by one, before there is room for all up to the highest."""
 
+_RECENT_MAX: Final = 512
+"""So many numbers at most are noted as bits: larger integers would take longer."""
+
+_NOTHING: Final = np.zeros(0, np.bool_)
+
 _ORIGINS_MAX: Final = 10_000
 """Origins that are remembered, those that were heard of last."""
 
 
 class Numbers:
-    """The numbers that have come from one origin."""
+    """The numbers that have come from one origin.
 
-    __slots__ = ("_few", "_has", "_most", "top")
+    Those that come one by one are noted as bits of one integer, as long as they are near the highest: brokers
+    of a simulation know thousands of origins, and should not have to look far for each. All others are in a
+    set while they are few, and in an array when they are many.
+    """
+
+    __slots__ = ("_few", "_floor", "_has", "_has_top", "_most", "_recent", "top")
 
     def __init__(self, most: int = REMEMBERED_MAX) -> None:
         self.top = 0
         """The highest."""
         self._most = most
+        self._recent = 0
+        """Bit n is whether the highest but n has come, of those above the floor."""
+        self._floor = 0
         self._few: set[int] | None = set()
-        """All of them, while they are few: the publisher chooses numbers, and room is for what has come."""
-        self._has = np.zeros(min(most, _REMEMBERED_MIN), np.bool_)
+        """All below, while they are few: the publisher chooses numbers, and room is for what has come."""
+        self._has = _NOTHING
+        self._has_top = 0
 
     def add(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Take rising numbers, fewer than are remembered from first to last; return which are new."""
-        last = int(numbers[-1])
+        self._lay_down(self.top)
+        self._floor = self.top = max(self.top, int(numbers[-1]))
+        return self._add_below(numbers)
+
+    def add_one(self, number: int) -> bool:
+        """Take a number; return whether it is new."""
+        ahead = number - self.top
+        if ahead > 0:
+            if number - self._floor <= _RECENT_MAX:
+                self._recent = self._recent << ahead | 1
+            else:
+                self._lay_down(number - 1)
+                self._recent = 1
+            self.top = number
+            return True
+        if number > self._floor:
+            bit = 1 << -ahead
+            new = not self._recent & bit
+            self._recent |= bit
+            return new
+        return bool(self._add_below(np.array([number], np.int64))[0])
+
+    def _lay_down(self, floor: int) -> None:
+        """Put the last numbers to the others."""
+        if self._recent:
+            data = self._recent.to_bytes((self.top - self._floor + 7) // 8, "little")
+            bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+            self._add_below(self.top - np.flatnonzero(bits)[::-1])
+        self._recent, self._floor = 0, floor
+
+    def _add_below(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Take numbers up to the floor."""
         if self._few is not None:
             return self._add_to_few(numbers.tolist(), self._few)
-        if last > self.top:
+        last = int(numbers[-1])
+        if last > self._has_top:
             self._advance(last, last - int(numbers[0]))
         places = numbers % len(self._has)
-        new: NDArray[np.bool_] = (numbers > self.top - len(self._has)) & ~self._has[places]
+        old = max(self._has_top - len(self._has), self.top - self._most)
+        new: NDArray[np.bool_] = (numbers > old) & ~self._has[places]
         self._has[places[new]] = True
         return new
 
     def _add_to_few(self, numbers: list[int], few: set[int]) -> NDArray[np.bool_]:
-        self.top = max(self.top, numbers[-1])
         new = [number not in few and number > self.top - self._most for number in numbers]
         few.update(numbers)
         if len(few) > _FEW_MAX:
-            self._few = None
-            known = np.array(sorted(number for number in few if number > self.top - self._most), np.int64)
-            top, self.top = self.top, 0
+            self._spread(few)
+        return np.array(new, np.bool_)
+
+    def _spread(self, few: set[int]) -> None:
+        """Have room for all numbers up to the highest, now that there are many."""
+        self._few = None
+        self._has = np.zeros(min(self._most, _REMEMBERED_MIN), np.bool_)
+        known = np.array(sorted(number for number in few if number > self.top - self._most), np.int64)
+        if len(known):
+            top = int(known[-1])
             self._advance(top, top - int(known[0]))
             self._has[known[known > top - len(self._has)] % len(self._has)] = True
-        return np.array(new, np.bool_)
 
     def _advance(self, last: int, span: int) -> None:
         """Make room for numbers up to a new highest one."""
         wanted = min(self._most, 1 << max(4 * span, 2 * last).bit_length())
+        top = self._has_top
         if wanted > len(self._has):
             # A publisher that sends little is to take little room: it grows with what has been sent.
             known = np.flatnonzero(self._has)
             size = len(self._has)
-            before = self.top - (self.top - known) % size
+            before = top - (top - known) % size
             self._has = np.zeros(wanted, np.bool_)
             self._has[before[before > 0] % wanted] = True
         size = len(self._has)
-        if last - self.top >= size:
+        if last - top >= size:
             self._has[:] = False
         else:
-            self._has[np.arange(self.top + 1, last + 1) % size] = False
-        self.top = last
+            self._has[np.arange(top + 1, last + 1) % size] = False
+        self._has_top = last
 
 
 class Marked:
@@ -82,8 +135,13 @@ class Marked:
         self._most = most
         self._known: dict[tuple[str, int, int], None] = {}
 
-    def add(self, origin: str, mark: int, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Take numbers of an origin under a mark, which other origins may have too; return which are new."""
+    def add(self, origin: str, mark: int, numbers: Any) -> Any:
+        """Take numbers of an origin under a mark, which other origins may have too; return which are new.
+
+        Of one number, whether it is.
+        """
+        if isinstance(numbers, int):
+            return bool(self.add(origin, mark, np.array([numbers]))[0])
         known = self._known
         given = [(origin, mark, number) for number in numbers.tolist()]
         new = np.array([one not in known for one in given], np.bool_)
@@ -101,18 +159,25 @@ class Seen:
         self._origins_max = origins
         self._origins: dict[str, Numbers] = {}
 
-    def add(self, origin: str, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Take rising numbers of an origin; return which are new."""
-        return self._of(origin).add(numbers)
+    def add(self, origin: str, numbers: Any) -> Any:
+        """Take rising numbers of an origin; return which are new. Of one number, whether it is."""
+        known = self.of(origin)
+        return known.add_one(numbers) if isinstance(numbers, int) else known.add(numbers)
 
     def top(self, origin: str) -> int:
         """The highest number of an origin, or 0."""
         known = self._origins.get(origin)
         return 0 if known is None else known.top
 
-    def _of(self, origin: str) -> Numbers:
-        known = self._origins.pop(origin, None)
-        if known is None:
+    def of(self, origin: str) -> Numbers:
+        """The numbers of an origin, which is heard of now."""
+        known = self._origins.get(origin)
+        if known is not None:
+            if 2 * len(self._origins) <= self._origins_max:
+                # None is about to be forgotten, whenever it was heard of.
+                return known
+            del self._origins[origin]
+        else:
             known = Numbers(self._most)
             if len(self._origins) >= self._origins_max:
                 del self._origins[next(iter(self._origins))]

@@ -1,15 +1,18 @@
 """What a broker has been asked for (the papers' PRT): by whom, by which key, with which filter and trees."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
+
+import numpy as np
 
 from penstock.broker.clients import Clients
 from penstock.broker.needs import Found, Matching
-from penstock.broker.routes import Routes, Wanting
+from penstock.broker.routes import Routes
 from penstock.filters.predicate import Predicate
-from penstock.model.events import Event
 from penstock.model.names import Key, Tree
 from penstock.routing.schemes.scheme import Source
+from penstock.wire.blocks import Block, Header
+from penstock.wire.messages import Events, Publish
 
 
 class Entry(NamedTuple):
@@ -22,8 +25,11 @@ class Entry(NamedTuple):
 class Table:
     """Subscriptions by link and key, by filter, and by tree."""
 
-    def __init__(self, matching: Matching) -> None:
+    def __init__(self, matching: Matching, clients: Clients, *, knows_all: bool = False) -> None:
+        """`knows_all`: which filters one event matches goes with it, so the next broker need not look."""
         self._matching = matching
+        self._clients = clients
+        self._knows_all = knows_all
         self._links: dict[str, dict[Key, Entry]] = {}
         self._filters: dict[Predicate, dict[Source, frozenset[Tree]]] = {}
         self._bound: dict[Tree, dict[Source, None]] = {}
@@ -102,38 +108,73 @@ class Table:
         for source, _entry in list(self.entries()):
             self.drop(source)
 
-    def matching(self, event: Event) -> Iterable[Predicate]:
-        """The filters that an event matches, and perhaps some that are not in this table."""
-        self.matched += 1
-        return self._matching.match(event)
+    def match(self, events: Events) -> Iterable[Predicate] | Found:
+        """The filters that events match, and perhaps some that are not in this table."""
+        if type(events) is Publish:
+            if events.filters is not None:
+                return events.filters
+            self.matched += 1
+            return self._matching.match(events.event)
+        self.matched += len(events)
+        return self._matching.match_block(events)  # type: ignore[arg-type]
 
-    def wanting(self, filters: Iterable[Predicate], tree: Tree) -> dict[str, list[tuple[Key, Predicate]]]:
-        """The links that want an event of this tree that matches these filters, with the keys and filters."""
+    def wanting(self, events: Events, found: Any, header: Header) -> Iterable[tuple[str, Events]]:
+        """The links that want events which match this, with those that each wants, under a new header.
+
+        Those for clients come with the clients' own keys.
+        """
+        if type(events) is Publish:
+            return self._wanting_one(events, found, header)
+        return self._wanting_some(cast(Block, events), found, header)
+
+    def _wanting_one(
+        self, publish: Publish, found: Iterable[Predicate], header: Header
+    ) -> list[tuple[str, Publish]]:
         wanted: dict[str, list[tuple[Key, Predicate]]] = {}
-        known = self._filters
-        for predicate in filters:
+        known, tree = self._filters, header.tree
+        for predicate in found:
             sources = known.get(predicate)
             if sources is not None:
                 for (link, key), trees in sources.items():
                     if tree in trees:
                         wanted.setdefault(link, []).append((key, predicate))
-        return wanted
+        event, number, clients = publish.event, publish.numbers, self._clients
+        parts = []
+        for to, matched in wanted.items():
+            client = clients.get(to)
+            if client is not None:
+                names = client.names
+                part = Publish(event, header, number, None, tuple([names[key] for key, _ in matched]))
+            elif self._knows_all:
+                # Several subscriptions may have the same filter.
+                filters = [predicate for _key, predicate in matched]
+                part = Publish(
+                    event, header, number, tuple(dict.fromkeys(filters) if filters[1:] else filters)
+                )
+            else:
+                part = Publish(event, header, number)
+            parts.append((to, part))
+        return parts
 
-    def wanting_block(self, found: Found, tree: Tree, clients: Clients) -> Iterator[Wanting]:
-        """The links that want events of a block of this tree, which match these filters."""
-        self.matched += len(found.offsets) - 1
+    def _wanting_some(self, block: Block, found: Found, header: Header) -> Iterator[tuple[str, Block]]:
+        tree, clients = header.tree, self._clients
         routes = self._routes.get(tree)
         if routes is None:
-            routes = self._routes[tree] = Routes(
-                lambda number: self._targets(found.known[number], tree, clients)
-            )
-        return routes.wanting(found)
+            routes = self._routes[tree] = Routes(lambda number: self._targets(found.known[number], tree))
+        for to, events, keys in routes.wanting(found):
+            if to in clients:
+                which, starts = np.unique(events, return_index=True)
+                offsets = np.append(starts, len(events)).astype(np.int64)
+                yield to, block.take(which, header).with_keys(keys, offsets)
+            else:
+                yield to, block.take(np.unique(events), header)
 
-    def _targets(self, predicate: Predicate | None, tree: Tree, clients: Clients) -> list[tuple[str, int]]:
+    def _targets(self, predicate: Predicate | None, tree: Tree) -> list[tuple[str, int]]:
         """Who wants events of this tree that match a filter; clients, under which key of theirs."""
         sources = None if predicate is None else self._filters.get(predicate)
         if sources is None:
             return []
+        clients = self._clients
         return [
             (link, cast(int, clients[link].names[key]) if link in clients else 0)
             for (link, key), trees in sources.items()

@@ -1,4 +1,4 @@
-"""`penstock check`: random networks, workloads, schemes and faults, checked against brute force."""
+"""`penstock check`: brokers and clients under random faults, held to the delivery contract."""
 
 import argparse
 import sys
@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from penstock.broker.protocols import protocol_named
 from penstock.cli.arguments import EXIT_FAILED, EXIT_INTERRUPTED
 from penstock.cli.files import display, opened, placed, whole_output
 from penstock.cli.pool import cores
@@ -18,6 +19,7 @@ from penstock.cli.progress import progress
 from penstock.errors import InputError
 from penstock.filters.parsing import as_predicate
 from penstock.routing.schemes.catalog import scheme_named
+from penstock.sim.checkers.catalog import promises
 from penstock.sim.explore import (
     Play,
     Verdict,
@@ -31,6 +33,10 @@ from penstock.sim.plan import Plan, check
 from penstock.sim.play import play
 from penstock.sim.story import tell
 from penstock.sim.trace import Trace
+from penstock.sim.whole.known import KNOWN
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _SEEDS: Final = 1000
 _AT_ONCE: Final = 10
@@ -81,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
             if plan is not None:
                 verdicts = iter([check_plan(plan, playing)])
             elif options.seed is not None:
-                verdicts = iter([check_seed(options.seed, playing, options.scheme)])
+                verdicts = iter([check_seed(options.seed, playing, **_chosen(options))])
             else:
                 verdicts = _check_many(options)
             for verdict in verdicts:
@@ -105,6 +111,11 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_FAILED if report.failures else 0
 
 
+def _chosen(options: argparse.Namespace) -> dict[str, Any]:
+    """What is asked for otherwise than by seed."""
+    return {"scheme": options.scheme, "protocol": options.protocol, "links": options.links}
+
+
 def _check(options: argparse.Namespace) -> None:
     one = options.seed is not None or options.replay is not None
     if one and options.first is not None:
@@ -113,6 +124,12 @@ def _check(options: argparse.Namespace) -> None:
         if options.replay is not None:
             raise InputError("--scheme is for seeds; a plan that --replay plays has its own")
         scheme_named(options.scheme)
+    if options.protocol is not None:
+        if options.replay is not None:
+            raise InputError("--protocol is for seeds; a plan that --replay plays has its own")
+        protocol = protocol_named(options.protocol)
+        if options.scheme is not None and not protocol.schemes:
+            raise InputError(f"--scheme: the protocol {protocol.name} has no routing schemes")
     if options.trace is not None and not one:
         raise InputError("--trace writes one run; say which with --seed or --replay")
 
@@ -126,6 +143,7 @@ def read_plan(path: str) -> Plan:
             if step.verb in ("advertise", "subscribe"):
                 as_predicate(step.arguments[2])
         scheme_named(plan.scheme)
+        protocol_named(plan.protocol)
     return plan
 
 
@@ -143,7 +161,7 @@ def _check_many(options: argparse.Namespace) -> Iterator[Verdict]:
     first, count = options.first or 0, options.seeds or _SEEDS
     parts = [range(at, min(at + _AT_ONCE, first + count)) for at in range(first, first + count, _AT_ONCE)]
     with progress("seeds", count, "rows") as advance:
-        work = check_seeds if options.scheme is None else partial(check_seeds, scheme=options.scheme)
+        work = partial(check_seeds, **_chosen(options))
         for verdicts in in_order(work, parts, options.jobs or cores()):
             yield from verdicts
             advance(len(verdicts))
@@ -153,12 +171,15 @@ def _failure(verdict: Verdict, options: argparse.Namespace, report: Report, plan
     """What there is to tell of a failing seed, with its plan cut short."""
     seed = verdict.failed[0]
     command = f"penstock check --seed {seed}"
-    if options.scheme is not None:
-        command += f" --scheme {options.scheme}"
+    if options.links != "reliable":
+        command += f" --links {options.links}"
+    for option in ("protocol", "scheme"):
+        if getattr(options, option) is not None:
+            command += f" --{option} {getattr(options, option)}"
     if plan is not None:
         command = f"penstock check --replay {options.replay}"
     else:
-        plan = failing_plan(seed, verdict.wrong)
+        plan = failing_plan(seed, verdict.wrong, options.links, options.protocol)
     if not (options.no_shrink or report.interrupted):
         try:
             plan = shrink_failure(plan)
@@ -176,31 +197,62 @@ def _save(path: str, report: Report) -> None:
 
 
 def _print(report: Report, options: argparse.Namespace) -> None:
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
     console = Console() if sys.stdout.isatty() else Console(width=120)
     totals = report.totals
-    table = Table(title="penstock check", box=box.SIMPLE_HEAD, title_justify="left", show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
+    table = _table("penstock check")
     for what, figure in (
         ("seeds", totals.seeds),
         ("runs", totals.runs),
         ("faults injected", totals.faults),
+        *((f"  {kind}", count) for kind, count in sorted(totals.faults_by_kind.items())),
         ("events published", totals.published),
-        ("events checked against brute force", totals.checked),
-        ("deliveries of those", totals.deliveries),
+        ("deliveries checked", totals.checked),
+        ("deliveries at rest", totals.deliveries),
         ("messages handled by brokers", totals.handled),
         ("failing seeds", len(totals.failed)),
     ):
         table.add_row(what, f"{figure:,}")
     table.add_row("seconds", f"{report.seconds:,.1f}")
     console.print(table)
+    console.print(_promises(totals, options))
+    if totals.known:
+        console.print(_known(totals))
     for text in _told(report, options):
         # Filters have brackets, which are not meant for the printer.
         console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(title: str, *headings: str) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", show_header=bool(headings))
+    for heading in headings or ("", ""):
+        table.add_column(heading)
+    if not headings:
+        table.columns[1].justify = "right"
+    return table
+
+
+def _promises(totals: Verdict, options: argparse.Namespace) -> "Table":
+    """Which sentence of the contract each checker holds."""
+    table = _table("what was checked", "checker", "holds")
+    for name, sentences in promises(whole=options.links == "reliable").items():
+        table.add_row(name, "\n".join(sentences))
+    return table
+
+
+def _known(totals: Verdict) -> "Table":
+    """Defects that are known, and what they cost."""
+    table = _table("known defects, not mended yet", "defect", "events", "seeds", "first seed", "why")
+    for known in KNOWN:
+        seeds = totals.known_seeds.get(known.name, [])
+        if seeds:
+            figures = (totals.known[known.name], len(seeds), min(seeds))
+            table.add_row(known.name, *(f"{figure:,}" for figure in figures), known.reason)
+    return table
 
 
 def _told(report: Report, options: argparse.Namespace) -> Iterator[str]:

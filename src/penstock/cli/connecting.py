@@ -18,10 +18,10 @@ from penstock.filters.predicate import Predicate
 from penstock.net.addresses import parse_url
 from penstock.net.client.client import Advertisement, Client
 from penstock.net.client.connecting import connect
-from penstock.net.client.notices import Notice
 from penstock.net.serve import loop_factory
 from penstock.net.signals import heeded
 from penstock.net.tls import client_context
+from penstock.node.client.notices import Notice
 from penstock.wire.greetings import TOKEN_LENGTH_MAX
 
 URL_DEFAULT: Final = "penstock://127.0.0.1:7400"

@@ -89,6 +89,7 @@ async def _play(play: Play, pipeline: "Pipeline | None") -> list[str]:
             await play.settle()
         with _watching(play, pipeline):
             await _fly(play, pipeline)
+        play.judge()
         # What crashed must be known before everybody is asked to end.
         wrong = list(play.wrong())
         if pipeline is not None:
@@ -147,7 +148,7 @@ async def _fly(play: Play, pipeline: "Pipeline | None") -> None:
     await _trace(play, first)
     rows = [row for row in range(count) if row not in (first, last)]
     await play.publish(rows, _tell)
-    await play.arrived(_tell, but=last)
+    await play.arrived(_tell)
     if play.inboxes:
         _tell(play.last_delivery, f"the last of {play.delivered:,} deliveries, {play.late:,} of them late")
     if pipeline is not None:
@@ -219,7 +220,8 @@ def _print_table(play: Play) -> None:
     for heading in ("expected", "arrived", "late", "twice", "brokers on the\nway, before", "after\nthe kill"):
         table.add_column(heading, justify="right", style="cyan" if heading == "arrived" else "")
     for at, (one, inbox) in enumerate(zip(play.scene.subscribers, play.inboxes, strict=True)):
-        figures = (len(play.flights.wanted[at]), len(inbox.rows), inbox.late, inbox.twice)
+        expected = len(play.flights.wanted[at])
+        figures = (expected, expected - inbox.missing, inbox.late, len(inbox.wrong["twice"]))
         table.add_row(
             escape(one.name),
             " → ".join(play.talked_to[at]),
@@ -239,17 +241,16 @@ def _hops(hops: Counter[int]) -> str:
 
 
 def _print_summary(play: Play) -> None:
-    expected = sum(map(len, play.flights.wanted))
-    arrived = sum(len(inbox.rows) for inbox in play.inboxes)
-    lost = expected - arrived
-    twice = sum(inbox.twice for inbox in play.inboxes)
-    again = f"{twice:,} twice" if twice else "nothing twice"
-    excused = sum(play.excused(row) for inbox in play.inboxes for row in inbox.missing)
-    losses = f"{lost:,} lost ({excused:,} of them under way around the kill)" if lost else "nothing lost"
+    tally = play.tally
+    again = f"{tally.twice:,} twice" if tally.twice else "nothing twice"
+    lost = tally.missed + tally.excused
+    losses = (
+        f"{lost:,} lost ({tally.excused:,} of them under way around the kill)" if lost else "nothing lost"
+    )
     count = len(play.flights)
     _write(
         f"{count - play.traced:,} flights published and {play.traced} traced, "
-        f"{arrived:,} deliveries of {expected:,} expected: {losses}, "
+        f"{tally.expected - lost:,} deliveries of {tally.expected:,} expected: {losses}, "
         f"{again}, {play.late:,} late; the slowest took {play.slowest:.1f} s.",
         f"From the first flight to the last delivery {play.seconds:.1f} s, at the demo's own pace: "
         f"{count / max(play.seconds, 0.001):,.0f} flights and "

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -11,9 +11,10 @@ import penstock
 from penstock.cli.demo_scene import ROW, Client, Flights, Scene, name
 from penstock.errors import NetworkError
 from penstock.net.client.subscriptions import Received
-from penstock.net.config import Times
 from penstock.net.torture.processes import BrokerProcess, broker_command, free_ports
 from penstock.net.torture.proxy import LOOPBACK
+from penstock.node.settings import Times
+from penstock.oracle import Ledger, Name, Tally, Who
 
 Say = Callable[[str], None]
 Tell = Callable[[float, str], None]
@@ -47,37 +48,35 @@ _MARGIN: Final = 2.0
 class Inbox:
     """What came to one subscriber."""
 
-    def __init__(self, play: "Play", wanted: set[int]) -> None:
+    def __init__(self, play: "Play", at: int) -> None:
         self._play = play
-        self._wanted = wanted
-        self.rows: Counter[int] = Counter()
+        self._at = at
         self.late = 0
-        self.strange = 0
-        """Events that it did not want, or that are not as they were published."""
+        self.altered = 0
+        """Events that are not as they were published."""
         self.hops: tuple[Counter[int], Counter[int]] = Counter(), Counter()
         """How many brokers events came through: of those that came before the kill, and after it."""
+        self.missing = 0
+        """What it should have got and has not, with an excuse or without."""
+        self.wrong: defaultdict[str, list[int]] = defaultdict(list)
+        """What the oracle finds, by its sort: the rows."""
 
     def take(self, event: Received) -> None:
         """An event comes."""
         play = self._play
         row = event.get(ROW)
-        if not isinstance(row, int) or row not in self._wanted or event.event != play.flights.events[row]:
-            self.strange += 1
+        if not isinstance(row, int) or row not in play.names or event.event != play.flights.events[row]:
+            self.altered += 1
             return
-        self.rows[row] += 1
+        play.ledger.deliver(self._at, play.names[row], late=event.late)
         self.late += event.late
         self.hops[play.killed_at is not None][event.hops] += 1
         play.came(row)
 
     @property
-    def missing(self) -> set[int]:
-        """What it should have got and has not."""
-        return self._wanted - self.rows.keys()
-
-    @property
-    def twice(self) -> int:
-        """Deliveries of what it had already."""
-        return self.rows.total() - len(self.rows)
+    def delivered(self) -> int:
+        """How many events have come."""
+        return sum(hops.total() for hops in self.hops)
 
 
 class Play:
@@ -96,7 +95,12 @@ class Play:
             )
             for at, port in enumerate(ports)
         ]
-        self.inboxes = [Inbox(self, wanted) for wanted in flights.wanted]
+        self.ledger = Ledger()
+        self.names: dict[int, Name] = {}
+        """By row: what the ledger calls a flight that is published, in the order of publishing."""
+        self.tally = Tally()
+        """All that came, when it is judged."""
+        self.inboxes = [Inbox(self, at) for at in range(len(scene.subscribers))]
         self.talked_to: list[list[str]] = [[] for _ in scene.subscribers]
         """The brokers that each subscriber has talked to."""
         self.published_at = [0.0] * len(flights)
@@ -123,7 +127,7 @@ class Play:
     @property
     def delivered(self) -> int:
         """How many events have come."""
-        return sum(inbox.rows.total() for inbox in self.inboxes)
+        return sum(inbox.delivered for inbox in self.inboxes)
 
     @property
     def late(self) -> int:
@@ -211,7 +215,7 @@ class Play:
         """Publish a flight and give the ways that it took; None if nobody reports them."""
         if self.killed_at is None and not self.delivered:
             self.began = time.monotonic()
-        self.published_at[row] = self.clock()
+        self._note(row)
         self.traced += 1
         net = self._publishers[self.flights.publisher[row]]
         try:
@@ -237,7 +241,7 @@ class Play:
             self._kill(tell)
 
     def came(self, row: int) -> None:
-        """A flight comes to somebody who wants it."""
+        """A flight comes to somebody."""
         self.last_delivery = now = self.clock()
         took = now - self.published_at[row]
         self.slowest = max(self.slowest, took)
@@ -250,10 +254,10 @@ class Play:
             after = f"{now - self.killed_at:.1f} s after the kill"
             self._notes.append((now, f"the first flight that had waited comes by another way, {after}"))
 
-    async def arrived(self, tell: Tell, *, but: int | None = None) -> None:
-        """Wait until all has come, but for a flight that is not published yet, or nothing comes any more."""
+    async def arrived(self, tell: Tell) -> None:
+        """Wait until all has come that is published, or nothing comes any more."""
         told = began = self.clock()
-        while any(inbox.missing - {but} for inbox in self.inboxes):
+        while any(self.ledger.missing()):
             if self.clock() - max(began, self.last_delivery) > _QUIET:
                 break
             await asyncio.sleep(_POLL)
@@ -262,14 +266,20 @@ class Play:
         self.seconds = self.last_delivery or self.clock()
 
     def _put(self, rows: list[int]) -> "set[asyncio.Future[None]]":
-        now = self.clock()
         futures = set()
         for row in rows:
-            self.published_at[row] = now
+            self._note(row)
             futures.add(
                 self._publishers[self.flights.publisher[row]].publish_nowait(self.flights.events[row])
             )
         return futures
+
+    def _note(self, row: int) -> None:
+        """A flight is published."""
+        self.published_at[row] = self.clock()
+        self.names[row] = self.flights.publisher[row], len(self.names)
+        wanted = [at for at, rows in enumerate(self.flights.wanted) if row in rows]
+        self.ledger.publish(self.names[row], wanted)
 
     def _kill(self, tell: Tell) -> None:
         victim = self.brokers[self.scene.victim]
@@ -303,16 +313,31 @@ class Play:
         recovered = self.killed_at + times.resume + times.grace + times.settle + _MARGIN
         return self.killed_at - _MARGIN <= self.published_at[row] <= recovered
 
+    def judge(self) -> None:
+        """Ask the oracle about all that came."""
+        rows = list(self.names)
+        inboxes: dict[Who, Inbox] = dict(enumerate(self.inboxes))
+        for _flight, who in self.ledger.missing():
+            inboxes[who].missing += 1
+        self.tally, found = self.ledger.judge(lambda flight, _who: self.excused(rows[flight[1]]))
+        for finding in found:
+            inboxes[finding.who].wrong[finding.sort].append(rows[finding.name[1]])
+
     def wrong(self) -> Iterator[str]:
-        """What must not be."""
+        """What must not be, once it is judged."""
         for one, inbox in zip(self.scene.subscribers, self.inboxes, strict=True):
-            if inbox.strange:
-                yield f"{one.name} got {inbox.strange:,} events that it did not want, or that were altered"
-            if inbox.twice:
-                yield f"{one.name} got {inbox.twice:,} events twice"
-            lost = [row for row in sorted(inbox.missing) if not self.excused(row)]
+            unwanted, twice, disordered, lost = (
+                inbox.wrong[sort] for sort in ("unwanted", "twice", "disordered", "missed")
+            )
+            strange = inbox.altered + len(unwanted)
+            if strange:
+                yield f"{one.name} got {strange:,} events that it did not want, or that were altered"
+            if twice:
+                yield f"{one.name} got {len(twice):,} events twice"
+            if disordered:
+                yield f"{one.name} got {len(disordered):,} events out of order, or wrongly marked late"
             if lost:
-                yield f"{one.name} never got {len(lost):,} flights, such as row {lost[0]:,}, without excuse"
+                yield f"{one.name} never got {len(lost):,} flights, such as row {min(lost):,}, without excuse"
         for broker in self.brokers:
             if broker.has_crashed:
                 yield f"{broker.name} ended by itself; it said:\n{broker.last_words()}"

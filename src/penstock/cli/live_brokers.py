@@ -43,6 +43,11 @@ def _add_broker(commands: "Commands[argparse.ArgumentParser]") -> None:
         "(default: penstock://127.0.0.1:7400)",
     )
     broker.add_argument("--peer", action="append", metavar="URL", help="another broker; repeat for more")
+    broker.add_argument(
+        "--protocol",
+        metavar="NAME",
+        help="trees, flood, or one of your own as package.module:NAME (default: trees)",
+    )
     broker.add_argument("--scheme", metavar="NAME", help="the routing scheme (default: covering)")
     broker.add_argument(
         "--gateway",

@@ -20,8 +20,8 @@ from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.net.client.client import Advertisement, Client
-from penstock.net.client.notices import Notice
-from penstock.net.client.outlet import RejectedError
+from penstock.node.client.notices import Notice
+from penstock.node.client.outlet import RejectedError
 
 _EVERYTHING: Final = parse("true")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock.broker.protocols import protocol_named
 from penstock.cli.arguments import EXIT_FAILED
 from penstock.cli.files import whole_output, why
 from penstock.cli.kernels import note_if_cold
@@ -80,7 +81,12 @@ def _chosen(options: argparse.Namespace) -> Scenario:
     scenario = load(options.scenario)
     if options.seed is not None:
         scenario = msgspec.structs.replace(scenario, seed=options.seed)
+    if options.protocol is not None:
+        protocol_named(options.protocol)
+        scenario = msgspec.structs.replace(scenario, protocol=options.protocol)
     if options.scheme is not None:
+        if scenario.scheme_name is None:
+            raise InputError(f"--scheme: the protocol {scenario.protocol} has no routing schemes")
         scheme = msgspec.structs.replace(scenario.scheme, name=options.scheme)
         scenario = msgspec.structs.replace(scenario, scheme=scheme)
     # With another seed there may be other links, and faults that are on none.
@@ -126,7 +132,8 @@ def _print(result: Result) -> None:
     advertised = "with advertisements" if result.advertisements else "without advertisements"
     console.print(
         f"{result.title}; {result.topology}, {result.brokers:,} brokers, {result.links:,} links; "
-        f"{result.scheme} {advertised}, {result.subscriptions:,} subscriptions, seed {result.seed}",
+        f"{result.scheme or result.protocol} {advertised}, {result.subscriptions:,} subscriptions, "
+        f"seed {result.seed}",
         markup=False,
         highlight=False,
     )
@@ -140,6 +147,7 @@ def _print(result: Result) -> None:
     console.print(_traffic(result))
     console.print(_events(result))
     console.print(_state(result))
+    console.print(_checks(result))
     for note in _notes(result):
         console.print(note, markup=False, highlight=False)
 
@@ -156,8 +164,12 @@ def _notes(result: Result) -> Iterator[str]:
             "In the end, links still lose messages or reorder them, so that the figures at rest prove "
             "nothing; the exit status is 0 whatever they are."
         )
-    elif not result.is_right:
+    elif not result.at_rest.is_right:
         yield "At rest, deliveries were not what brute force says."
+    for found in result.checks:
+        yield from (f"{found.name}: {example}" for example in found.examples)
+        if found.wrong > len(found.examples):
+            yield f"{found.name}: and {found.wrong - len(found.examples):,} more"
 
 
 def _traffic(result: Result) -> "Table":
@@ -182,12 +194,22 @@ def _events(result: Result) -> "Table":
         ("not published, the broker being down", [phase.unpublished for phase in phases]),
         ("deliveries expected", [phase.expected for phase in phases]),
         ("delivered", [phase.delivered for phase in phases]),
+        ("late: after later ones of their publisher", [phase.late for phase in phases]),
         ("missed", [phase.missed for phase in phases]),
         ("unwanted", [phase.unwanted for phase in phases]),
         ("twice", [phase.twice for phase in phases]),
     )
     for what, figures in rows:
         table.add_row(what, *(f"{figure:,}" for figure in figures))
+    return table
+
+
+def _checks(result: Result) -> "Table":
+    table = _table("checks", "checker")
+    table.add_column("outcome")
+    for found in result.checks:
+        more = {"held": "", "skipped": f", {found.why}", "failed": f", {found.wrong:,} times"}
+        table.add_row(found.name, f"{found.outcome}{more[found.outcome]}")
     return table
 
 

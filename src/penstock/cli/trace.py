@@ -12,7 +12,7 @@ from penstock.cli.events import EventOptions, families_given, json_event
 from penstock.cli.files import placed
 from penstock.errors import InputError
 from penstock.model.events import Event
-from penstock.net.client.notices import Notice
+from penstock.node.client.notices import Notice
 
 Report = Mapping[str, Any]
 

@@ -1,6 +1,5 @@
 """What may name an attribute, and what may identify a subscription, a subscriber or an advertisement."""
 
-from collections.abc import Hashable
 from numbers import Integral
 from typing import TypeAlias
 
@@ -10,8 +9,8 @@ from penstock.model.limits import ID_LENGTH_MAX, INTEGER_MAX, INTEGER_MIN, NAME_
 Tree: TypeAlias = str
 """A tree identifier (TID; seed paper 004, section 3.2): an advertisement, and the tree that it spans."""
 
-Key: TypeAlias = Hashable
-"""What a subscription is called on one link: by an id, or where the scheme has none, by its filter."""
+Key: TypeAlias = str | int
+"""What a subscription is called on one link: by an id, or where the scheme has none, by its filter's text."""
 
 Id = str | int
 """Ids are the user's own: text, or 64-bit integers where a table has such keys."""

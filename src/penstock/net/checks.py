@@ -1,12 +1,13 @@
 """What is wrong, or unwise, in a broker's settings, as far as their types do not say it."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from penstock.errors import InputError
+from penstock.broker.protocols import protocol_named
+from penstock.errors import InputError, PenstockError
 from penstock.net.addresses import Address, parse_gateway_url, parse_url
 from penstock.routing.schemes.catalog import SCHEMES
 
@@ -28,10 +29,12 @@ def mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
     """What is wrong with settings that are of the right types each."""
     if not _NAME.fullmatch(config.name) or len(config.name) > NAME_LENGTH_MAX:
         yield "name", f"letters, digits, '_', '-' and '.' make a name, up to {NAME_LENGTH_MAX} of them"
-    if config.scheme not in SCHEMES:
-        near = get_close_matches(config.scheme, SCHEMES, 1)
-        instead = f"perhaps {near[0]}" if near else f"there are {', '.join(SCHEMES)}"
-        yield "scheme", f"no scheme {config.scheme!r}; {instead}"
+    try:
+        protocol_named(config.protocol)
+    except PenstockError as error:
+        yield "protocol", str(error)
+    if ":" not in config.scheme:
+        yield from _unknown("scheme", config.scheme, SCHEMES)
     yield from _address_mistakes(config)
     yield from _gateway_mistakes(config)
     yield from _size_mistakes(config)
@@ -89,6 +92,13 @@ def _parsed(key: str, text: str, parse: Callable[[str], Address], found: list[Ad
         found.append(parse(text))
     except InputError as error:
         yield key, str(error)
+
+
+def _unknown(what: str, name: str, known: Collection[str]) -> Iterator[Mistake]:
+    if name not in known:
+        near = get_close_matches(name, known, 1)
+        instead = f"perhaps {near[0]}" if near else f"there are {', '.join(known)}"
+        yield what, f"no {what} {name!r}; {instead}"
 
 
 def _address_mistakes(config: "BrokerConfig") -> Iterator[Mistake]:

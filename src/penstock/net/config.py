@@ -8,14 +8,15 @@ import tomllib
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta, field
+from msgspec import field
 
 from penstock.errors import InputError
 from penstock.mistakes import said
 from penstock.net.checks import mistakes, shared_addresses
+from penstock.node.settings import Limits, Settings, Times
 
 COMMAND_LINE: Final = "command line"
 """What stands for the file in an error about a setting that came from a flag."""
@@ -23,15 +24,6 @@ COMMAND_LINE: Final = "command line"
 LISTEN_DEFAULT: Final = "penstock://127.0.0.1:7400"
 GATEWAY_DEFAULT: Final = "http://127.0.0.1:7480"
 
-_MIB: Final = 2**20
-_LENGTH_MAX: Final = 2**32 - 1
-"""Bytes that the length before a frame can say."""
-
-Bytes: TypeAlias = Annotated[int, Meta(ge=2**16, le=_LENGTH_MAX)]
-"""Room for bytes. Below 64 KiB a filter of ordinary length would not fit."""
-Count: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000)]
-Rate: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
-Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=86_400)]
 Algorithm: TypeAlias = Literal[
     "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384",
     "ES512", "EdDSA",
@@ -55,74 +47,19 @@ _OPTIONAL: Final = {
 """The settings that an empty text switches off, and whether they are paths."""
 
 
-class _Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Refuses keys that it does not know."""
-
-
-class GatewayConfig(_Settings, frozen=True, kw_only=True):
+class GatewayConfig(Settings, frozen=True, kw_only=True):
     """HTTP and WebSockets, for browsers and for programs in other languages."""
 
     listen: str = GATEWAY_DEFAULT
     """Only this machine, until somebody says otherwise; "" is no gateway."""
-    origins: list[str] = []
+    origins: list[str] = field(default_factory=list)
     """None: a page of another site must not speak for whoever looks at it."""
     cert: str | None = None
     key: str | None = None
     """For https://. None: the default address is this machine's, where nothing goes over a wire."""
 
 
-class Limits(_Settings, frozen=True, kw_only=True):
-    """What others may take of a broker, so that none of them takes all of it."""
-
-    clients: Count = 10_000
-    """Connections. Below what a process may open where the system allows many; far above a demo."""
-    frame_bytes: Bytes = 16 * _MIB
-    """One frame of a client: the longest filter or string fits, and hundreds at once fit memory."""
-    peer_frame_bytes: Bytes = 256 * _MIB
-    """One frame of a broker, which is trusted more and carries the events of many clients at once."""
-    window_bytes: Bytes = 8 * _MIB
-    """Sent and not acknowledged: a gigabit a second, where an answer takes 60 ms."""
-    queue_bytes: Bytes = 64 * _MIB
-    """Waiting for one connection: several seconds of a fast one; more only makes what comes late later."""
-    subscriptions_per_client: Count = 100_000
-    """Enough for a gateway that subscribes for many; ten such clients fit the matcher easily."""
-    advertisements_per_client: Count = 1_000
-    """Each is a tree through the whole network, so much dearer than a subscription."""
-    bytes_per_second: Rate = 0
-    """From one client; 0 is no limit. None, as what is much depends on the machines."""
-    events_per_second: Rate = 0
-    """From one client; 0 is no limit. None, see above."""
-
-
-class Times(_Settings, frozen=True, kw_only=True):
-    """For how long a broker waits for others, in seconds."""
-
-    lease: Seconds = 30.0
-    """What a neighbour has said stays so long unless it is heard of: longer than most outages of a line."""
-    greet: Seconds = 5.0
-    """Who connects says so soon who it is. Over the slowest lines that takes a second."""
-    join: Seconds = 1.5
-    """A broker that has just started holds events so long: its neighbours try to reach it every second."""
-    resume: Seconds = 2.0
-    """A link that broke may be taken up again so long as if nothing had been: most are back at once, and
-    ways around the others should not wait."""
-    linger: Seconds = 30.0
-    """The same for a client, whose subscriptions stay: as long as a laptop changes its network."""
-    grace: Seconds = 2.0
-    """After `resume`, other ways are looked for, and what was for those behind the link is kept so long until
-    they are found: more than the advertisements take to go through the network."""
-    settle: Seconds = 0.5
-    """Events wait so long after their advertisement, or after a failure that returned them to where they were
-    published, before they are sent: by then all who want them have said so."""
-    patience: Seconds = 10.0
-    """A reader whose queue is full is waited for so long, before the rest no longer waits for it."""
-    ping: Seconds = 5.0
-    """After so much silence a connection is tried: a few times in a lease."""
-    drain: Seconds = 10.0
-    """When a broker ends, what it has taken goes out first, for so long: supervisors wait 10 or more."""
-
-
-class TLSConfig(_Settings, frozen=True, kw_only=True):
+class TLSConfig(Settings, frozen=True, kw_only=True):
     """Certificates, as paths of PEM files, for penstocks://. None: then there is only penstock://."""
 
     cert: str | None = None
@@ -135,7 +72,7 @@ class TLSConfig(_Settings, frozen=True, kw_only=True):
     """Clients usually have a token, and no certificate. Brokers are always verified."""
 
 
-class TokenConfig(_Settings, frozen=True, kw_only=True):
+class TokenConfig(Settings, frozen=True, kw_only=True):
     """Which JSON Web Tokens count. Without a key nobody needs one, and everybody may do everything."""
 
     algorithm: Algorithm = "HS256"
@@ -156,14 +93,16 @@ class TokenConfig(_Settings, frozen=True, kw_only=True):
         return self.secret_file is not None or self.public_key_file is not None
 
 
-class BrokerConfig(_Settings, frozen=True, kw_only=True):
+class BrokerConfig(Settings, frozen=True, kw_only=True):
     """All of it. Only the name has no default: it must be another than that of every other broker."""
 
     name: str
     listen: list[str] = field(default_factory=lambda: [LISTEN_DEFAULT])
     """Only this machine, until somebody says otherwise. Port 0 is any free one."""
-    peers: list[str] = []
+    peers: list[str] = field(default_factory=list)
     """Brokers that it connects to, again and again if need be. One of two is enough to name the other."""
+    protocol: str = "trees"
+    """What brokers say to each other: see `penstock.broker.protocols`. All of a network have the same."""
     scheme: str = "covering"
     """Small tables, exact, and cheap to keep up: see `penstock.routing.schemes`."""
     advertisements: bool = True

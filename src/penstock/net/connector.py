@@ -2,13 +2,12 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from penstock.errors import AccessError
 from penstock.net.client.client import Client
-from penstock.net.connection import FrameConnection
-from penstock.net.hub import Hub
+from penstock.net.sockets import MakeProtocol, SocketProtocol
+from penstock.node.hub import Hub
 
 _QUEUE: Final = 1_024
 """Events that wait for a stream or socket that does not read, before those who send them wait."""
@@ -34,13 +33,12 @@ class _NearWay:
     def __str__(self) -> str:
         return "the broker"
 
-    async def dial(self, make: Callable[[], FrameConnection]) -> FrameConnection:
+    async def dial(self, make: MakeProtocol) -> None:
         """Make a connection."""
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
-        await loop.connect_accepted_socket(self._hub.accept, theirs)
-        _transport, connection = await loop.create_connection(make, sock=ours)
-        return connection
+        await loop.connect_accepted_socket(lambda: SocketProtocol(self._hub.accept()), theirs)
+        await loop.create_connection(make, sock=ours)
 
 
 class BrokerConnector:

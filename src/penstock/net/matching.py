@@ -1,10 +1,9 @@
 """The matching engine as a broker uses it: filters under numbers, events in blocks."""
 
 from collections import OrderedDict
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.broker.needs import Found
 from penstock.filters.predicate import Predicate
@@ -13,6 +12,7 @@ from penstock.matching.matcher import Matcher
 from penstock.model.events import Event
 from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
+from penstock.wire.messages import Events, Publish
 
 _CHECKERS_MAX: Final = 1_000
 """Predicates for which a matcher of their own is kept ready: advertisements and grants in use."""
@@ -53,10 +53,6 @@ class EngineMatching:
         self._free.append(number)
         self._matcher.remove(number)
 
-    def compact(self) -> None:
-        """Merge what came one by one."""
-        self._matcher.compact()
-
     def match(self, event: Event) -> list[Predicate]:
         """The filters that match one event."""
         found = (self._known[int(number)] for number in self._matcher.match(event))
@@ -67,13 +63,14 @@ class EngineMatching:
         matches = self._matcher.match_packed(block.data, block.offsets)
         return Found(matches.offsets, matches.ids().astype(np.int64, copy=False), self._known)
 
-    def holds(self, predicate: Predicate, block: Block) -> NDArray[np.bool_]:
-        """Which events of a block match one predicate."""
+    def holds(self, predicate: Predicate, events: Events) -> Any:
+        """Whether events match one predicate: of a block, which."""
+        if isinstance(events, Publish):
+            return predicate.matches(events.event)
         checker = self._checkers.pop(predicate, None)
         if checker is None:
             checker = Matcher([(0, predicate)])
             if len(self._checkers) >= _CHECKERS_MAX:
                 self._checkers.popitem(last=False)
         self._checkers[predicate] = checker
-        found: NDArray[np.bool_] = np.diff(checker.match_packed(block.data, block.offsets).offsets) > 0
-        return found
+        return np.diff(checker.match_packed(events.data, events.offsets).offsets) > 0

@@ -25,6 +25,7 @@ from penstock.broker.quotas import NO_QUOTAS, Quotas
 from penstock.errors import AccessError, InputError, LimitError, MissingExtraError, PenstockError
 from penstock.model.limits import INTEGER_MAX
 from penstock.model.names import check_id
+from penstock.node.identity import Identity
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -54,15 +55,6 @@ KEY_PAIRS: Final = (
 """Algorithms with a private key that signs and a public key that checks."""
 
 ALGORITHMS: Final = (*SECRETS, *KEY_PAIRS)
-
-
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who somebody is, what that one may do, and until when (seconds since the epoch; None: for ever)."""
-
-    subject: str
-    grants: Grants
-    quotas: Quotas = NO_QUOTAS
-    expires_at: float | None = None
 
 
 _Number = Annotated[int, Meta(ge=0, le=INTEGER_MAX)]

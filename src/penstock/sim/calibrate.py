@@ -6,46 +6,45 @@ a publication is that of routing it, without matching.
 """
 
 import time
-from collections.abc import Callable
 from statistics import median
 from typing import Any, Final
 
 import msgspec
 
 from penstock.broker.effects import Effect
-from penstock.routing.schemes.scheme import Scheme
-from penstock.sim.network import Network, Node
+from penstock.sim.network import Network
+from penstock.sim.overlay import Node
 from penstock.sim.scenario import Scenario, Service
-from penstock.sim.service import ServiceModel, kind_of
+from penstock.sim.service import ServiceModel
 from penstock.sim.simulate import Simulation
-from penstock.wire.messages import Control, Message
+from penstock.wire.blocks import Block
+from penstock.wire.messages import Message
 
 _EVENTS: Final = 500
 _CHANGES: Final = 100
 
 
 class _TimedNetwork(Network):
-    """Notes how long brokers take over each message, by kind."""
+    """Notes how long brokers take over each message, by what work it is."""
 
-    def __init__(self, make_scheme: Callable[[], Scheme], **rest: Any) -> None:
-        super().__init__(make_scheme, **rest)
+    def __init__(self, scheme: str, **rest: Any) -> None:
+        super().__init__(scheme, **rest)
         self.seconds: dict[str, list[float]] = {}
-        self._message: Message | None = None
+        self._message: Message | Block | None = None
         self._began = 0.0
 
-    def _handle(self, node: Node, message: Message, link: str) -> None:
+    def _handle(self, node: Node, message: Message | Block, link: str) -> None:
         self._message = message
         self._began = time.perf_counter()
         super()._handle(node, message, link)
 
-    def _carry_out(self, name: str, effects: list[Effect]) -> None:
+    def _carry_out(self, node: Node, effects: list[Effect]) -> None:
         took = time.perf_counter() - self._began
-        message = self._message
-        if message is not None:
-            bodies = message.bodies if isinstance(message, Control) else (message,)
-            for body in bodies:
-                self.seconds.setdefault(kind_of(body), []).append(took / len(bodies))
-        super()._carry_out(name, effects)
+        if self._message is not None:
+            parts = self._message.parts
+            for part in parts:
+                self.seconds.setdefault(part.work, []).append(took / len(parts))
+        super()._carry_out(node, effects)
 
 
 def calibrate(scenario: Scenario) -> ServiceModel:
@@ -60,7 +59,7 @@ def calibrate(scenario: Scenario) -> ServiceModel:
         faults=[],
         duration_s=span,
     )
-    simulation = Simulation(short, make_network=_TimedNetwork)
+    simulation = Simulation(short, make_network=_TimedNetwork, checks=False)
     simulation.run()
     network = simulation.network
     if not isinstance(network, _TimedNetwork):

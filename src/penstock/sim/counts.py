@@ -2,11 +2,8 @@
 
 from collections import Counter
 
-from penstock.wire.messages import Control, Message
-
-SUBSCRIBING = ("Subscribe", "Unsubscribe")
-ADVERTISING = ("Advertise", "Unadvertise", "Unreachable", "Lost")
-KEEPING = ("Sync", "Resync", "Alive")
+from penstock.wire.blocks import Block
+from penstock.wire.messages import Message
 
 
 class Counts:
@@ -15,18 +12,22 @@ class Counts:
     def __init__(self) -> None:
         self.carried: Counter[str] = Counter()
         """Messages between brokers, by kind; the parts of a packed one each by itself."""
+        self.renewing: set[str] = set()
+        """The kinds among these that only say that their sender is there."""
         self.frames = 0
         """Messages between brokers, a packed one as one."""
         self.handled = 0
         """Messages that brokers took, those of clients among them."""
         self.published = 0
         self.refused = 0
+        """Events that brokers did not accept, and other requests of clients."""
         self.delivered = 0
+        self.late = 0
+        """Deliveries of events after later ones of the same origin."""
         self.repeated = 0
         """Deliveries that clients dropped, as they had had them from an earlier life of their broker."""
         self.lost = 0
         """Messages that links lost, or that found nobody."""
-        self.hops = 0
         self.delays: list[float] = []
         self.queue_longest: Counter[str] = Counter()
         self.sent_limited = 0
@@ -35,7 +36,6 @@ class Counts:
         """What these waited for others to leave, all together."""
         self.wait_longest_s = 0.0
         self.wait_longest_link = ("", "")
-        self.faults: Counter[str] = Counter()
 
     def wait(self, link: tuple[str, str], seconds: float) -> None:
         """Note that a message waits so long for others to leave on a link."""
@@ -44,16 +44,10 @@ class Counts:
         if seconds > self.wait_longest_s:
             self.wait_longest_s, self.wait_longest_link = seconds, link
 
-    def carry(self, message: Message) -> None:
+    def carry(self, message: Message | Block) -> None:
         """Note a message from a broker to another."""
         self.frames += 1
-        if type(message) is Control:
-            for body in message.bodies:
-                self.carried[type(body).__name__] += 1
-        else:
-            self.carried[type(message).__name__] += 1
-
-    @property
-    def control(self) -> int:
-        """Messages about subscriptions and advertisements."""
-        return sum(self.carried[kind] for kind in SUBSCRIBING + ADVERTISING)
+        for part in message.parts:
+            self.carried[part.kind] += 1
+        if message.renews:
+            self.renewing.add(message.kind)

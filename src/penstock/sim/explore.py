@@ -1,23 +1,26 @@
-"""Playing the plans of many seeds, each under a scheme and now and then under all of them.
+"""Playing the plans of many seeds, each under a scheme or protocol, and now and then under all of them.
 
 What a broker does not survive is a finding like any other: an exception makes the seed a failing one.
 """
 
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from penstock.broker.protocols import PROTOCOLS
 from penstock.routing.schemes.catalog import SCHEMES
 from penstock.sim.checkers.schemes import same_deliveries
 from penstock.sim.plan import Plan, draw
 from penstock.sim.play import Outcome, play
 from penstock.sim.shrink import shrink
+from penstock.sim.whole.draw import draw_whole
 
-ALL_SCHEMES_EVERY: Final = 10
-"""The plans of so many seeds, one is played under every scheme, and must come to the same deliveries."""
+EVERY_WAY_EVERY: Final = 10
+"""Of so many seeds, the plan of one is played under all schemes and protocols, to the same deliveries."""
 
 Play = Callable[[Plan], Outcome]
 
@@ -32,6 +35,11 @@ class Verdict(msgspec.Struct):
     deliveries: int = 0
     faults: int = 0
     handled: int = 0
+    faults_by_kind: dict[str, int] = {}
+    known: dict[str, int] = {}
+    """Events that went wrong by defects that are known (`penstock.sim.whole.known`), by the defect."""
+    known_seeds: dict[str, list[int]] = {}
+    """The seeds that met each of these."""
     wrong: list[str] = []
     failed: list[int] = []
 
@@ -39,36 +47,71 @@ class Verdict(msgspec.Struct):
         """Count another in."""
         for name in ("seeds", "runs", "published", "checked", "deliveries", "faults", "handled"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.faults_by_kind = dict(Counter(self.faults_by_kind) + Counter(other.faults_by_kind))
+        self.known = dict(Counter(self.known) + Counter(other.known))
+        for name, seeds in other.known_seeds.items():
+            self.known_seeds = {**self.known_seeds, name: self.known_seeds.get(name, []) + seeds}
         self.wrong = self.wrong + other.wrong
         self.failed = self.failed + other.failed
 
+    def note(self, outcome: Outcome, seed: int) -> None:
+        """Count a run in."""
+        self.published += outcome.published
+        self.checked += outcome.checked
+        self.deliveries += sum(map(len, outcome.results))
+        self.faults += outcome.faults
+        self.handled += outcome.handled
+        self.faults_by_kind = dict(Counter(self.faults_by_kind) + Counter(outcome.faults_by_kind))
+        self.known = dict(Counter(self.known) + Counter(outcome.known))
+        self.known_seeds = {**self.known_seeds, **{name: [seed] for name in outcome.known}}
 
-def check_seed(seed: int, play: Play = play, scheme: str | None = None) -> Verdict:
-    """Play the plan of a seed, under one scheme if it is said which."""
-    plan = draw(seed)
+
+def ways_of(plan: Plan) -> list[Plan]:
+    """A plan under every protocol and scheme."""
+    return [
+        msgspec.structs.replace(plan, protocol=protocol.name, scheme=scheme)
+        for protocol in PROTOCOLS.values()
+        for scheme in (SCHEMES if protocol.schemes else [plan.scheme])
+    ]
+
+
+def plan_of(seed: int, links: str) -> Plan:
+    """The plan of a seed, on links of a kind."""
+    return draw_whole(seed) if links == "reliable" else draw(seed)
+
+
+def check_seed(
+    seed: int,
+    play: Play = play,
+    scheme: str | None = None,
+    protocol: str | None = None,
+    links: str = "plain",
+) -> Verdict:
+    """Play the plan of a seed, under one scheme or protocol if it is said which."""
+    plan = plan_of(seed, links)
     if scheme is not None:
-        return check_plan(msgspec.structs.replace(plan, scheme=scheme), play)
-    return check_plan(plan, play, every_scheme=seed % ALL_SCHEMES_EVERY == 0)
+        return check_plan(msgspec.structs.replace(plan, protocol="trees", scheme=scheme), play)
+    if protocol is not None:
+        return check_plan(msgspec.structs.replace(plan, protocol=protocol), play)
+    # On reliable links what comes during faults depends on the time that everything takes.
+    every_way = links == "plain" and seed % EVERY_WAY_EVERY == 0
+    return check_plan(plan, play, every_way=every_way)
 
 
-def check_plan(plan: Plan, play: Play = play, *, every_scheme: bool = False) -> Verdict:
-    """Play a plan, under every scheme if that is asked for."""
+def check_plan(plan: Plan, play: Play = play, *, every_way: bool = False) -> Verdict:
+    """Play a plan, under every scheme and protocol if that is asked for."""
     verdict = Verdict(seeds=1)
     runs: list[tuple[str, list[tuple[str, ...]]]] = []
-    for scheme in SCHEMES if every_scheme else [plan.scheme]:
+    for one in ways_of(plan) if every_way else [plan]:
         verdict.runs += 1
         try:
-            outcome = play(msgspec.structs.replace(plan, scheme=scheme))
+            outcome = play(one)
         except Exception as error:  # whatever it is: the other seeds go on
-            verdict.wrong.append(f"{scheme}: {_raised(error)}")
+            verdict.wrong.append(f"{one.way}: {_raised(error)}")
             continue
-        verdict.published += outcome.published
-        verdict.checked += outcome.checked
-        verdict.deliveries += sum(map(len, outcome.results))
-        verdict.faults += outcome.faults
-        verdict.handled += outcome.handled
-        verdict.wrong += [f"{scheme}: {text}" for text in outcome.wrong]
-        runs.append((scheme, outcome.results))
+        verdict.note(outcome, plan.seed)
+        verdict.wrong += [f"{one.way}: {text}" for text in outcome.wrong]
+        runs.append((one.way, outcome.results))
     if not verdict.wrong:
         verdict.wrong += same_deliveries(runs)
     if verdict.wrong:
@@ -76,29 +119,35 @@ def check_plan(plan: Plan, play: Play = play, *, every_scheme: bool = False) -> 
     return verdict
 
 
-def check_seeds(seeds: Iterable[int], scheme: str | None = None) -> list[Verdict]:
+def check_seeds(
+    seeds: Iterable[int], scheme: str | None = None, protocol: str | None = None, links: str = "plain"
+) -> list[Verdict]:
     """Play the plans of seeds, one after the other."""
-    return [check_seed(seed, scheme=scheme) for seed in seeds]
+    return [check_seed(seed, scheme=scheme, protocol=protocol, links=links) for seed in seeds]
 
 
-def failing_plan(seed: int, wrong: list[str]) -> Plan:
-    """The plan of a seed under the scheme that was found wrong first."""
-    return msgspec.structs.replace(draw(seed), scheme=wrong[0].partition(":")[0])
+def failing_plan(seed: int, wrong: list[str], links: str = "plain", protocol: str | None = None) -> Plan:
+    """The plan of a seed under the scheme or protocol that was found wrong first."""
+    way = wrong[0].partition(":")[0]
+    drawn = plan_of(seed, links)
+    if protocol is not None:
+        drawn = msgspec.structs.replace(drawn, protocol=protocol)
+    return next(plan for plan in [drawn, *ways_of(drawn)] if plan.way == way)
 
 
 def shrink_failure(plan: Plan, play: Play = play) -> Plan:
     """A shorter plan that is wrong in the same way: the same checker finds it, under the same scheme.
 
-    Where only a comparison of the schemes finds it, all are played.
+    Where only a comparison of schemes and protocols finds it, all are played.
     """
-    every_scheme = False
+    every_way = False
     kinds = {_kind(text) for text in check_plan(plan, play).wrong}
     if not kinds:
-        every_scheme = True
-        kinds = {_kind(text) for text in check_plan(plan, play, every_scheme=True).wrong}
+        every_way = True
+        kinds = {_kind(text) for text in check_plan(plan, play, every_way=True).wrong}
 
     def fails(candidate: Plan) -> bool:
-        wrong = check_plan(candidate, play, every_scheme=every_scheme).wrong
+        wrong = check_plan(candidate, play, every_way=every_way).wrong
         return any(_kind(text) in kinds for text in wrong)
 
     return shrink(plan, fails) if kinds else plan

@@ -4,7 +4,9 @@ from random import Random
 
 import msgspec
 
-from penstock.wire.messages import Control, Message, Publish, Sync
+from penstock.broker.local import LinkLoad
+from penstock.wire.blocks import Block
+from penstock.wire.messages import Message
 
 
 class LinkModel(msgspec.Struct):
@@ -23,37 +25,68 @@ class LinkModel(msgspec.Struct):
 class Direction:
     """One direction of a link: to whom, and until when it is busy."""
 
-    __slots__ = ("end", "free_at", "last_arrival", "link", "model", "plain", "session", "up")
+    __slots__ = (
+        "_bytes",
+        "_left",
+        "end",
+        "free_at",
+        "last_arrival",
+        "link",
+        "measured",
+        "model",
+        "plain",
+        "session",
+        "up",
+    )
 
-    def __init__(self, end: str, link: str, model: LinkModel) -> None:
+    def __init__(self, end: str, link: str, model: LinkModel, *, measured: bool = False) -> None:
+        """`measured`: bytes are counted, for `load`."""
         self.end = end
         """The broker that messages go to."""
         self.link = link
         """The name that it has for this link: that of the broker they come from."""
         self.model = model
+        self.measured = measured
         self.up = True
         self.session = 0
-        self.free_at = 0.0
-        self.last_arrival = 0.0
+        self.lower()
         self.note_model()
 
     def note_model(self) -> None:
         """Remember whether the model is so plain that only latency counts."""
         model = self.model
-        self.plain = not (model.bandwidth or model.loss or model.duplicate or model.reorder or model.delay)
+        special = model.bandwidth or model.loss or model.duplicate or model.reorder or model.delay
+        self.plain = not (special or self.measured)
+
+    def lower(self) -> None:
+        """The link is down: what was under way is gone."""
+        self.session += 1
+        self.last_arrival = self.free_at = 0.0
+        self._bytes = self._left = 0
 
     def backlog(self, now: float) -> float:
         """Seconds until all that has been sent has left: what a message waits that is sent now."""
         return max(0.0, self.free_at - now)
 
-    def arrivals(self, message: Message, now: float, random: Random) -> list[float]:
+    def load(self, now: float, seconds: float) -> LinkLoad:
+        """How busy it is now, and has been in the last so many seconds, since it was asked before."""
+        model, backlog = self.model, self.backlog(now)
+        queue = round(backlog * model.bandwidth)
+        before, self._left = self._left, self._bytes - queue
+        delay = backlog + model.latency + model.delay
+        return LinkLoad(self.end, queue, (self._left - before) / seconds, delay)
+
+    def arrivals(self, message: Message | Block, now: float, random: Random) -> list[float]:
         """When a message arrives that is sent now: most often once, or never, or several times."""
         model = self.model
         if model.loss and random.random() < model.loss:
             return []
         leaves = now
-        if model.bandwidth:
-            leaves = self.free_at = now + self.backlog(now) + size_of(message) / model.bandwidth
+        if model.bandwidth or self.measured:
+            size = message.size()
+            self._bytes += size
+            if model.bandwidth:
+                leaves = self.free_at = now + self.backlog(now) + size / model.bandwidth
         latency = model.latency + model.delay
         arrival = max(self.last_arrival, leaves + latency)
         if model.reorder and random.random() < model.reorder:
@@ -62,14 +95,3 @@ class Direction:
         if model.duplicate and random.random() < model.duplicate:
             return [arrival, arrival + latency * random.uniform(0.0, 3.0)]
         return [arrival]
-
-
-def size_of(message: Message) -> int:
-    """About how many bytes a message takes."""
-    if isinstance(message, Publish):
-        return 64 + 16 * len(message.event.attributes)
-    if isinstance(message, Control):
-        return 32 + 128 * len(message.bodies)
-    if isinstance(message, Sync):
-        return 32 + 128 * (len(message.advertisements) + len(message.subscriptions))
-    return 32

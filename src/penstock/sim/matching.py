@@ -6,10 +6,16 @@ event, whatever the number of hops, and brokers are compared by what they count,
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from penstock.broker.needs import Found, holds
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
+from penstock.model.packed import decode_event
+from penstock.wire.blocks import Block
+from penstock.wire.messages import Events
 
 if TYPE_CHECKING:
     from penstock.matching.matcher import Matcher
@@ -88,6 +94,17 @@ class SharedMatching:
         # Kept with the event, so that its number is not another's.
         self._answers[id(event)] = event, answer, len(self._added)
         return answer
+
+    def match_block(self, block: Block) -> Found:
+        """The same for each event of a block. Nothing is remembered of them, as bytes are new each time."""
+        rows = [self._find(decode_event(data)) for data in block.events()]
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        numbers = [self._numbers[predicate] for row in rows for predicate in row]
+        return Found(offsets, np.array(numbers, np.int64), self._added)
+
+    def holds(self, predicate: Predicate, events: Events) -> Any:
+        """Whether a predicate matches, known or not."""
+        return holds(predicate, events)
 
     def foresee(self, events: Sequence[Event]) -> None:
         """Match events that will be asked for soon, all at once, which takes a tenth of the time.

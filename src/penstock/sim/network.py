@@ -1,104 +1,74 @@
 """Brokers, links and clients under a virtual clock.
 
+Brokers run whatever `penstock.broker.protocols` makes; this is their runtime, and carries out all effects.
 Deterministic: what happens at the same time happens in the order in which it was caused, and every draw
 comes from one seeded generator. So the same seed gives the same run, to the byte of its trace.
 """
 
-import heapq
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from penstock.broker.core import Broker
-from penstock.broker.effects import Deliver, Effect, Refuse, Send
+from penstock.broker.effects import Deliver, Effect, Refuse, Send, Wake
+from penstock.broker.local import LinkDown, LinkUp, Load, Tick, Woken
+from penstock.broker.protocols import CoreSettings, protocol_named
 from penstock.errors import PenstockError
-from penstock.filters.merging import merge
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.model.names import Key
-from penstock.routing.schemes.scheme import Scheme
+from penstock.model.packed import decode_event
+from penstock.sim.clients import ANY_KEY, Client
+from penstock.sim.clock import Clock
 from penstock.sim.counts import Counts
 from penstock.sim.links import Direction, LinkModel
 from penstock.sim.matching import SharedMatching
+from penstock.sim.observers import Observers
+from penstock.sim.overlay import Node, Overlay
 from penstock.sim.service import ServiceModel
-from penstock.wire.messages import (
-    Advertise,
-    LinkDown,
-    LinkUp,
-    Message,
-    Publish,
-    Subscribe,
-    Tick,
-    Unadvertise,
-    Unsubscribe,
-)
+from penstock.wire.blocks import Block, Header
+from penstock.wire.messages import Advertise, Events, Message, Publish, Subscribe, Unadvertise, Unsubscribe
+
+_LOAD_EVERY_S: Final = 0.25
+"""How often cores that ask for it are told how busy their links are."""
 
 
-class Client:
-    """A client of a broker: what it wants and may publish, kept also while it is cut off."""
-
-    def __init__(self, name: str, home: str) -> None:
-        self.name = name
-        self.home = home
-        self.subscriptions: dict[Key, Predicate] = {}
-        self.advertisements: dict[Key, Predicate] = {}
-        self.ever: dict[Key, Predicate] = {}
-        """All that was ever asked for under each key."""
-        self.last: dict[str, int] = {}
-        """The number of the last event that it got on each tree."""
-
-
-class Node:
-    """A broker with its input queue."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.broker: Broker | None = None
-        self.kept: Broker | None = None
-        """The state that a crashed broker left."""
-        self.lives = 0
-        self.queue: deque[tuple[Message, str]] = deque()
-        self.busy = False
-
-
-class Network:
-    """A simulated network."""
+class Network(Clock, Overlay):
+    """A simulated network, whose brokers run a protocol; under one of its routing schemes, if it has any."""
 
     def __init__(
         self,
-        make_scheme: Callable[[], Scheme],
+        scheme: str = "covering",
         *,
+        protocol: str = "trees",
         advertisements: bool = True,
         lease: float | None = None,
+        linger: float = 0.0,
+        condenses: bool = False,
         seed: int = 0,
         service: ServiceModel | None = None,
     ) -> None:
-        self.now = 0.0
-        self.caused_max = 10**12
-        """So many messages and timers are no longer what anybody wants to simulate."""
+        Clock.__init__(self)
+        Overlay.__init__(self)
+        self.protocol = protocol_named(protocol)
+        self.settings = CoreSettings(
+            scheme=scheme, advertisements=advertisements, lease=lease, linger=linger, condenses=condenses
+        )
         self.counts = Counts()
         self.random = Random(seed)
-        self.nodes: dict[str, Node] = {}
         self.clients: dict[str, Client] = {}
         self.matching = SharedMatching()
-        self.on_deliver: Callable[[Client, Publish, tuple[Key, ...], float], None] | None = None
-        self.on_carry: Callable[[str, str, Publish], None] | None = None
-        self.on_handle: Callable[[float, str, str, Message], None] | None = None
-        self.on_lose: Callable[[float, str, str, Message], None] | None = None
-        self.on_fault: Callable[[float, str, str, str, dict[str, Any]], None] | None = None
-        self._make_scheme = make_scheme
-        self.is_perfect = make_scheme().perfect
-        self.advertisements = advertisements
-        self._lease = lease
+        self.observers = Observers()
+        self._on_carry = self.observers.on_carry
+        self._on_deliver = self.observers.on_deliver
+        self._on_handle = self.observers.on_handle
         service = service or ServiceModel()
         self._service = None if service.is_free else service
-        self._directions: dict[str, dict[str, Direction]] = {}
-        self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._caused = 0
-        self._sent_at: dict[int, float] = {}
+        self._hears_load = False
+        self._published_at: dict[str, list[float]] = {}
+        """When each event of an origin was published, in the order of their numbers."""
 
     # Building
 
@@ -107,9 +77,9 @@ class Network:
         node = self.nodes[name] = Node(name)
         self._directions[name] = {}
         self._start(node)
-        if self._lease is not None:
+        if self.settings.lease is not None:
             # Not all at the same moment.
-            self.at(self.now + self.random.uniform(0, self._lease / 4), self._tick, node)
+            self.at(self.now + self.random.uniform(0, self.settings.lease / 4), self._tick, node)
 
     def add_link(self, a: str, b: str, model: LinkModel | None = None) -> None:
         """A link between two brokers, up."""
@@ -118,8 +88,8 @@ class Network:
         if a == b or b in self._directions[a]:
             raise PenstockError(f"{a} and {b} are the same broker, or linked already")
         model = model or LinkModel()
-        self._directions[a][b] = Direction(b, a, model)
-        self._directions[b][a] = Direction(a, b, model)
+        self._directions[a][b] = Direction(b, a, model, measured=self._hears_load)
+        self._directions[b][a] = Direction(a, b, model, measured=self._hears_load)
         self._raise_link(a, b)
 
     def add_client(self, name: str, home: str) -> Client:
@@ -128,63 +98,16 @@ class Network:
         if name in self.clients or name in self.nodes:
             raise PenstockError(f"there is a {name} already")
         client = self.clients[name] = Client(name, home)
-        self._handle(self.nodes[home], LinkUp(client=True), name)
+        self._handle(self.nodes[home], client.introduction(), name)
         return client
 
     def _need(self, broker: str) -> None:
         if broker not in self.nodes:
             raise PenstockError(f"there is no broker {broker!r}")
 
-    def links(self) -> Iterable[tuple[str, str]]:
-        """All links, each once."""
-        return ((a, b) for a, ends in self._directions.items() for b in ends if a < b)
-
-    def direction(self, a: str, b: str) -> Direction:
-        """One direction of a link."""
-        return self._directions[a][b]
-
-    def is_up(self, a: str, b: str) -> bool:
-        """Whether messages can go over a link."""
-        return self._directions[a][b].up and bool(self.nodes[a].broker) and bool(self.nodes[b].broker)
-
-    def broker(self, name: str) -> Broker:
-        """A broker that is running."""
-        broker = self.nodes[name].broker
-        if broker is None:
-            raise PenstockError(f"{name} is not running")
-        return broker
-
-    def is_running(self, name: str) -> bool:
-        """Whether a broker is there."""
-        return self.nodes[name].broker is not None
-
-    def is_lossy(self) -> bool:
-        """Whether some link loses or reorders messages."""
-        return any(
-            d.model.loss or d.model.reorder for ends in self._directions.values() for d in ends.values()
-        )
-
-    def backlogs(self) -> Iterable[float]:
-        """Seconds that messages wait for bandwidth now, for each direction of a link."""
-        return (d.backlog(self.now) for ends in self._directions.values() for d in ends.values())
-
-    def component(self, name: str) -> set[str]:
-        """The brokers that can be reached from one that is running, itself among them."""
-        found, left = {name}, [name]
-        while left:
-            at = left.pop()
-            near = {other for other in self._directions[at] if self.is_up(at, other)} - found
-            found |= near
-            left += near
-        return found
-
-    def components(self) -> list[set[str]]:
-        """The running brokers, those that can reach each other together."""
-        found: list[set[str]] = []
-        for name in self.nodes:
-            if self.is_running(name) and not any(name in members for members in found):
-                found.append(self.component(name))
-        return found
+    def foresee(self, events: Sequence[Event]) -> None:
+        """Match events that will be published soon, all at once."""
+        self.matching.foresee(events)
 
     # What clients do
 
@@ -200,8 +123,7 @@ class Network:
 
     def subscribe(self, client: Client, key: Key, predicate: Predicate) -> None:
         """A client asks for events."""
-        client.subscriptions[key] = predicate
-        client.ever[key] = merge([predicate, client.ever.get(key, predicate)]).predicate
+        client.wants(key, predicate)
         self._say(client, Subscribe(key, predicate))
 
     def unsubscribe(self, client: Client, key: Key) -> None:
@@ -209,21 +131,37 @@ class Network:
         del client.subscriptions[key]
         self._say(client, Unsubscribe(key))
 
-    def publish(self, client: Client, event: Event) -> bool:
-        """A client publishes an event; false if its broker is down."""
+    def publish(self, client: Client, event: Event) -> Publish | None:
+        """A client publishes an event: as the network knows it, or None if its broker is down."""
         if self.nodes[client.home].broker is None:
-            return False
+            return None
+        key = client.key_for(event) if self.settings.advertisements else ANY_KEY
+        origin, number = client.origin(key), client.next_number(key)
+        published = Publish(event, Header(key, origin), number)
         self.counts.published += 1
-        self._sent_at[id(event)] = self.now
-        self._say(client, Publish(event))
-        return True
+        self._published_at.setdefault(origin, []).append(self.now)
+        for told in self.observers.on_publish:
+            told(client, published, self.now)
+        self._say(client, Publish(event, Header(key, ""), number))
+        return published
+
+    def published_at(self, publish: Publish) -> float:
+        """When an event was published."""
+        return self._published_at[publish.header.origin][publish.numbers - 1]
+
+    def leave(self, client: Client) -> None:
+        """A client goes, with all that it wanted; it may come back without."""
+        client.subscriptions.clear()
+        client.advertisements.clear()
+        self._say(client, LinkDown())
+        self._say(client, client.introduction())
 
     def _say(self, client: Client, message: Message) -> None:
         node = self.nodes[client.home]
         if node.broker is not None:
             self._arrive(node, message, client.name)
 
-    # Faults
+    # Faults: `penstock.sim.faults` has them happen.
 
     def crash(self, name: str) -> None:
         """A broker stops at once; what is in its queue is gone."""
@@ -242,9 +180,11 @@ class Network:
             node.broker, node.kept = node.kept, None
             for other in self._directions[name]:
                 self._handle(node, LinkDown(), other)
+            if node.overslept:
+                self._wake(node, node.lives)
         else:
             if node.kept is not None:
-                node.kept.table.clear()
+                node.kept.close()
             self._start(node)
         for other in self._directions[name]:
             if self.is_up(name, other):
@@ -256,18 +196,11 @@ class Network:
     def _return(self, client: Client, node: Node) -> None:
         """A client finds its broker again, and tells it everything anew."""
         self._handle(node, LinkDown(), client.name)
-        self._handle(node, LinkUp(client=True), client.name)
+        self._handle(node, client.introduction(), client.name)
         for key, predicate in client.advertisements.items():
             self._say(client, Advertise(str(key), predicate))
         for key, predicate in client.subscriptions.items():
             self._say(client, Subscribe(key, predicate))
-
-    def leave(self, client: Client) -> None:
-        """A client goes, with all that it wanted; it may come back without."""
-        client.subscriptions.clear()
-        client.advertisements.clear()
-        self._handle(self.nodes[client.home], LinkDown(), client.name)
-        self._handle(self.nodes[client.home], LinkUp(client=True), client.name)
 
     def cut(self, a: str, b: str) -> None:
         """A link goes down; what is under way on it is lost."""
@@ -292,8 +225,8 @@ class Network:
             direction.note_model()
 
     def _tell(self, what: str, broker: str, link: str = "", **about: Any) -> None:
-        if self.on_fault is not None:
-            self.on_fault(self.now, what, broker, link, about)
+        for told in self.observers.on_fault:
+            told(what, broker, link, about, self.now)
 
     def _raise_link(self, a: str, b: str) -> None:
         self._handle(self.nodes[a], LinkUp(), b)
@@ -301,50 +234,51 @@ class Network:
 
     def _lower_link(self, a: str, b: str) -> None:
         for direction in (self._directions[a][b], self._directions[b][a]):
-            direction.session += 1
-            direction.last_arrival = 0.0
-            direction.free_at = 0.0
+            direction.lower()
         for name, other in ((a, b), (b, a)):
             if self.nodes[name].broker is not None:
                 self._handle(self.nodes[name], LinkDown(), other)
 
     def _start(self, node: Node) -> None:
-        node.broker = Broker(
-            node.name,
-            self._make_scheme,
-            self.matching,
-            advertisements=self.advertisements,
-            incarnation=node.lives,
-            lease=self._lease,
-        )
+        settings = msgspec.structs.replace(self.settings, incarnation=node.lives)
+        node.broker = self.protocol.make(node.name, self.matching, settings)
         node.lives += 1
+        node.since = self.now
         node.kept = None
+        node.overslept = False
+        if node.broker.hears_load and not self._hears_load:
+            self._hears_load = True
+            self.every(_LOAD_EVERY_S, self._say_loads)
+
+    # Time
 
     def _tick(self, node: Node) -> None:
         if node.broker is not None:
             self._handle(node, Tick(), "")
-        self.at(self.now + (self._lease or 0) / 4, self._tick, node)
+        self.at(self.now + (self.settings.lease or 0) / 4, self._tick, node)
 
-    # Running
+    def _wake(self, node: Node, life: int) -> None:
+        """The time has come that a core has asked for; one that is down is woken when it is back."""
+        if node.lives == life:
+            node.overslept = node.broker is None
+            if node.broker is not None:
+                self._handle(node, Woken(), "")
 
-    def at(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
-        """Have something happen at a time."""
-        self._caused += 1
-        heapq.heappush(self._heap, (time, self._caused, action, arguments))
+    def _say_loads(self) -> None:
+        """Tell the cores that ask for it how busy their links are."""
+        for name, node in self.nodes.items():
+            if node.broker is not None and node.broker.hears_load:
+                ends = [direction for direction in self._directions[name].values() if direction.up]
+                loads = [direction.load(self.now, _LOAD_EVERY_S) for direction in ends]
+                self._handle(node, Load(tuple(loads)), "")
 
-    def run(self, until: float = float("inf")) -> None:
-        """Let time pass, until nothing more happens or it is so late."""
-        heap = self._heap
-        pop = heapq.heappop
-        while heap and heap[0][0] <= until:
-            self.now, _caused, action, arguments = pop(heap)
-            action(*arguments)
-            if self._caused > self.caused_max:
-                raise PenstockError(f"more than {self.caused_max:,} messages and timers: a storm")
-        if until != float("inf"):
-            self.now = until
+    # Messages
 
-    def _arrive(self, node: Node, message: Message, link: str) -> None:
+    def backlogs(self) -> Iterable[float]:
+        """Seconds that messages wait for bandwidth now, for each direction of a link."""
+        return (d.backlog(self.now) for ends in self._directions.values() for d in ends.values())
+
+    def _arrive(self, node: Node, message: Message | Block, link: str) -> None:
         """A message is there; it waits its turn."""
         if self._service is None:
             self._handle(node, message, link)
@@ -368,40 +302,45 @@ class Network:
         else:
             node.busy = False
 
-    def _handle(self, node: Node, message: Message, link: str) -> None:
+    def _handle(self, node: Node, message: Message | Block, link: str) -> None:
         broker = node.broker
         if broker is None:
             return
         self.counts.handled += 1
-        if self.on_handle is not None:
-            self.on_handle(self.now, node.name, link, message)
-        self._carry_out(node.name, broker.handle(message, link, self.now))
+        for told in self._on_handle:
+            told(node.name, link, message, self.now)
+        self._carry_out(node, broker.handle(message, link, self.now))
 
-    def _carry_out(self, name: str, effects: list[Effect]) -> None:
+    def _carry_out(self, node: Node, effects: list[Effect]) -> None:
         for effect in effects:
             if type(effect) is Send:
-                self._send(self._directions[name][effect.link], effect.message)
+                self._send(self._directions[node.name][effect.link], effect.message)
             elif type(effect) is Deliver:
-                self._deliver(effect)
+                client, events = self.clients[effect.link], effect.events
+                if type(events) is Publish:
+                    self._deliver(client, events)
+                else:
+                    for publish in one_by_one(events):
+                        self._deliver(client, publish)
             elif type(effect) is Refuse:
-                self.counts.refused += 1
+                self.counts.refused += 1 if effect.events is None else len(effect.events)
+            elif type(effect) is Wake:
+                self.at(max(effect.at, self.now), self._wake, node, node.lives)
 
-    def _send(self, direction: Direction, message: Message) -> None:
+    def _send(self, direction: Direction, message: Message | Block) -> None:
         if not direction.up:
             self._lose(direction, message)
             return
-        self.counts.carry(message)
-        if self.on_carry is not None and type(message) is Publish:
-            self.on_carry(direction.link, direction.end, message)
+        if type(message) is Publish or type(message) is Block:
+            # Most messages are events.
+            self.counts.frames += 1
+            self.counts.carried["Publish"] += 1
+            for told in self._on_carry:
+                told(direction.link, direction.end, message, self.now)
+        else:
+            self.counts.carry(message)
         if direction.plain:
-            self._caused += 1
-            item = (
-                self.now + direction.model.latency,
-                self._caused,
-                self._come,
-                (direction, direction.session, message),
-            )
-            heapq.heappush(self._heap, item)
+            self.after(direction.model.latency, self._come, direction, direction.session, message)
             return
         if direction.model.bandwidth:
             self.counts.wait((direction.link, direction.end), direction.backlog(self.now))
@@ -411,28 +350,41 @@ class Network:
         for arrival in arrivals:
             self.at(arrival, self._come, direction, direction.session, message)
 
-    def _come(self, direction: Direction, session: int, message: Message) -> None:
+    def _come(self, direction: Direction, session: int, message: Message | Block) -> None:
         """A message comes to the end of a link, if the link is still what it was."""
         node = self.nodes[direction.end]
         if direction.session != session or node.broker is None:
             self._lose(direction, message)
-            return
-        self._arrive(node, message, direction.link)
+        elif self._service is None:
+            self._handle(node, message, direction.link)
+        else:
+            self._arrive(node, message, direction.link)
 
-    def _lose(self, direction: Direction, message: Message) -> None:
+    def _lose(self, direction: Direction, message: Message | Block) -> None:
         self.counts.lost += 1
-        if self.on_lose is not None:
-            self.on_lose(self.now, direction.link, direction.end, message)
+        for told in self.observers.on_lose:
+            told(direction.link, direction.end, message, self.now)
 
-    def _deliver(self, effect: Deliver) -> None:
-        client = self.clients[effect.link]
-        tree, number = effect.publish.tree, effect.publish.number
-        if self.nodes[client.home].lives > 1 and client.last.get(tree, 0) >= number:
-            # Its broker does not remember what it delivered in an earlier life; the client does.
-            self.counts.repeated += 1
+    def _deliver(self, client: Client, publish: Publish) -> None:
+        origin, number = publish.header.origin, publish.numbers
+        late = client.take(origin, number)
+        counts = self.counts
+        if late is None:
+            counts.repeated += 1
+            for told in self.observers.on_repeat:
+                told(client, publish, self.now)
             return
-        client.last[tree] = number
-        self.counts.delivered += 1
-        self.counts.delays.append(self.now - self._sent_at[id(effect.publish.event)])
-        if self.on_deliver is not None:
-            self.on_deliver(client, effect.publish, effect.subscriptions, self.now)
+        counts.delivered += 1
+        counts.late += late
+        counts.delays.append(self.now - self._published_at[origin][number - 1])
+        for deliver in self._on_deliver:
+            deliver(client, publish, publish.keys or (), self.now, late)
+
+
+def one_by_one(events: Events) -> Iterable[Publish]:
+    """The events of a block."""
+    block = events.as_block()
+    keys = [] if block.keys is None else block.keys.tolist()
+    ends = [0] * (len(block) + 1) if block.key_offsets is None else block.key_offsets.tolist()
+    for number, data, (at, end) in zip(block.numbers.tolist(), block.events(), pairwise(ends), strict=True):
+        yield Publish(decode_event(data), block.header, number, None, tuple(keys[at:end]))

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.broker.protocols import protocol_named
 from penstock.errors import InputError
+from penstock.node.settings import Times
 from penstock.routing.schemes.catalog import SCHEMES
 from penstock.workloads import topologies
 
@@ -43,6 +45,26 @@ class Plan(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     latencies: tuple[float, ...] = ()
     """Of the links; 10 ms where not given."""
+    protocol: str = "trees"
+    """What brokers run; one without schemes does not look at the scheme."""
+    linger: float = 0.0
+    condenses: bool = False
+    """These two as in `penstock.broker.protocols.CoreSettings`; live brokers linger and condense."""
+
+    links: str = "plain"
+    """"plain": messages on links that may lose them. "reliable": whole nodes, and connections as bytes."""
+    others: tuple[tuple[int, ...], ...] = ()
+    """The other brokers that each client may go to; only on reliable links, as the rest."""
+    gateways: tuple[int, ...] = ()
+    """The clients that are those of a gateway, in their broker's process."""
+    times: Times = Times()
+    """For how long brokers wait for others."""
+
+    @property
+    def way(self) -> str:
+        """What its runs are told apart by: the scheme, or a protocol that has none."""
+        protocol = protocol_named(self.protocol)
+        return self.scheme if protocol.schemes else protocol.name
 
 
 _SHAPES: Final[dict[str, tuple[type | tuple[type, ...], ...]]] = {
@@ -60,14 +82,39 @@ _SHAPES: Final[dict[str, tuple[type | tuple[type, ...], ...]]] = {
     "partition": (list,),
     "degrade": (int, int, str, (int, float)),
     "restore": (),
+    "vanish": (int,),
+    "pause": (str,),
+    "continue": (str,),
+    "sever": (str, str),
+    "unplug": (int, int),
+    "plug": (int, int),
+    "stall": (str, str),
+    "flow": (str, str),
+    "flip": (str, str),
+    "latency": (str, str, (int, float)),
+    "lag": (int, (int, float)),
+    "mend": (),
     "pass": ((int, float),),
     "settle": (),
 }
 """What each verb is said with."""
 
-_OF_CLIENTS: Final = ("advertise", "unadvertise", "subscribe", "unsubscribe", "publish", "leave")
+LINKS: Final = ("plain", "reliable")
+_PLAIN_ONLY: Final = ("flap", "degrade", "restore")
+_RELIABLE_ONLY: Final = (
+    *("vanish", "pause", "continue", "sever", "unplug", "plug"),
+    *("stall", "flow", "flip", "latency", "lag", "mend"),
+)
+_OF_NAMES: Final = ("pause", "continue", "sever", "stall", "flow", "flip", "latency")
+"""Verbs about processes by name: b0 is a broker, c0 a client."""
+
+_OF_CLIENTS: Final = ("advertise", "unadvertise", "subscribe", "unsubscribe", "publish", "leave", "lag")
 _DEGREES: Final = ("loss", "duplicate", "reorder", "delay")
 _PASS_MAX: Final = 1e4
+_FLOODS: Final = 0.05
+"""The share of plans under `flood`."""
+_LINGERS: Final = 0.5
+"""For how long brokers linger in half of the plans, in seconds: longer than most links take."""
 
 
 def check(plan: Plan) -> None:
@@ -81,8 +128,16 @@ def check(plan: Plan) -> None:
         raise InputError("a link is between two brokers, and there once")
     if not all(0 <= latency <= _PASS_MAX for latency in plan.latencies):
         raise InputError(f"latencies are between 0 and {_PASS_MAX:g} seconds")
+    if not 0 <= plan.linger < LEASE:
+        raise InputError(f"linger is from 0 to below {LEASE:g} seconds, the time of a lease")
+    if plan.links not in LINKS:
+        raise InputError(f"links are {' or '.join(LINKS)}, not {plan.links!r:.40}")
+    if any(broker not in brokers for others in plan.others for broker in others):
+        raise InputError(f"others name brokers from 0 to {plan.brokers - 1}")
+    foreign = _PLAIN_ONLY if plan.links == "reliable" else _RELIABLE_ONLY
     for at, step in enumerate(plan.steps):
-        why = _mistake(step, brokers, range(len(plan.homes)))
+        why = "" if step.verb not in foreign else f"is not for links that are {plan.links}"
+        why = why or _mistake(step, brokers, range(len(plan.homes)))
         if why:
             raise InputError(f"step {at}: {step.verb}: {why}")
 
@@ -94,6 +149,13 @@ def _mistake(step: Step, brokers: range, clients: range) -> str:
         return f"no such step; there are {', '.join(_SHAPES)}"
     if len(step.arguments) != len(shape) or not all(map(isinstance, step.arguments, shape)):
         return f"is said with {len(shape)} arguments of other types than {list(step.arguments)!r:.80}"
+    if step.verb in _OF_NAMES:
+        there = {f"b{n}" for n in brokers} | {f"c{n}" for n in clients}
+        named_here = [name for name in step.arguments if isinstance(name, str)]
+        return "" if there.issuperset(named_here) else "names a process that is not there"
+    if step.verb in ("unplug", "plug"):
+        is_there = step.arguments[0] in clients and step.arguments[1] in brokers
+        return "" if is_there else "names a client or a broker that is not there"
     if step.verb in _OF_CLIENTS:
         return "" if step.arguments[0] in clients else f"there is no client {step.arguments[0]}"
     if step.verb == "pass":
@@ -129,6 +191,9 @@ def draw(seed: int) -> Plan:
         latencies=tuple(
             0.0 if random.random() < 0.05 else round(random.uniform(0.001, 0.05), 4) for _ in edges
         ),
+        protocol="flood" if random.random() < _FLOODS else "trees",
+        linger=random.choice([0.0, _LINGERS]),
+        condenses=random.random() < 0.5,
     )
 
 

@@ -1,31 +1,21 @@
 """Playing a plan: the network runs, faults happen, checkers look on."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
 from penstock.filters.parsing import as_predicate
 from penstock.model.events import Event
-from penstock.model.names import Key
-from penstock.routing.schemes.catalog import scheme_named
-from penstock.routing.schemes.scheme import Scheme
-from penstock.sim.checkers.checker import Checker, Published
-from penstock.sim.checkers.delivered import Delivered
-from penstock.sim.checkers.loops import Loops
-from penstock.sim.checkers.once import Once
-from penstock.sim.checkers.order import Order
+from penstock.sim import faults
+from penstock.sim.checkers.catalog import checkers_for, the
+from penstock.sim.checkers.checker import Checker
+from penstock.sim.checkers.delivered import Delivered, Recipients, wanting
 from penstock.sim.checkers.silence import Silence
-from penstock.sim.checkers.tables import Tables
-from penstock.sim.checkers.trees import Ways
+from penstock.sim.clients import Client
 from penstock.sim.links import LinkModel
 from penstock.sim.network import Network
 from penstock.sim.plan import LATENCY, LEASE, Plan
 from penstock.sim.trace import Trace
-
-_SETTLING: Final = 5 * LEASE
-"""Time in which a network comes to rest after whatever happened: leases run out, and what follows."""
-
 
 _STORM: Final = 1_000_000
 """A plan that leads to so many messages and timers does not come to rest; the longest have a tenth of it."""
@@ -40,42 +30,68 @@ class Outcome(msgspec.Struct):
     faults: int
     handled: int
     results: list[tuple[str, ...]]
+    faults_by_kind: dict[str, int] = {}
+    known: dict[str, int] = {}
+    """Events that went wrong by a defect that is known (`penstock.sim.whole.known`)."""
 
 
-def play(plan: Plan, make_scheme: Callable[[], Scheme] | None = None, trace: Trace | None = None) -> Outcome:
-    """Run a plan under its scheme, or another; say what was wrong."""
-    return _Play(plan, make_scheme or scheme_named(plan.scheme), trace).run()
+def play(plan: Plan, trace: Trace | None = None) -> Outcome:
+    """Run a plan; say what was wrong."""
+    if plan.links == "reliable":
+        from penstock.sim.whole.play import WholePlay
+
+        return WholePlay(plan, trace).run()
+    return Player(plan, trace).run()
 
 
-class _Play:
-    def __init__(self, plan: Plan, make_scheme: Callable[[], Scheme], trace: Trace | None) -> None:
+class Player:
+    """Plays one plan: a method for each verb."""
+
+    settling = 5 * LEASE
+    """Time in which a network comes to rest after whatever happened: leases run out, and what follows."""
+    rest = LEASE
+    """Time for which nothing may be said at rest."""
+
+    def __init__(self, plan: Plan, trace: Trace | None) -> None:
         self._plan = plan
-        self._trace = trace
-        self._network = network = Network(
-            make_scheme, advertisements=plan.advertisements, lease=LEASE, seed=plan.seed
-        )
+        self._network = network = self._new_network()
         network.caused_max = _STORM
-        self._delivered = Delivered(network)
-        self._silence = Silence(network)
-        self._checkers: list[Checker] = [
-            self._delivered,
-            Once(network),
-            Order(network),
-            Loops(network),
-            Ways(network),
-            Tables(network),
-            self._silence,
-        ]
+        self._checkers = self._new_checkers()
+        self._delivered = the(Delivered, self._checkers.values())
+        self._silence = the(Silence, self._checkers.values())
         self._rests = False
         self._open = False
         """Whether events may be under way that were published at rest."""
         self._faults = 0
         self._wrong: list[str] = []
-        network.on_deliver = self._on_deliver
-        network.on_carry = self._on_carry
         if trace is not None:
-            trace.begin(seed=plan.seed, scheme=plan.scheme, advertisements=plan.advertisements)
-            trace.watch(network)
+            trace.begin(
+                seed=plan.seed,
+                protocol=plan.protocol,
+                scheme=plan.scheme if network.protocol.schemes else None,
+                advertisements=plan.advertisements,
+            )
+            network.observers.append(trace)
+        for checker in self._checkers.values():
+            network.observers.append(checker)
+
+    def _new_network(self) -> Any:
+        plan = self._plan
+        return Network(
+            plan.scheme,
+            protocol=plan.protocol,
+            advertisements=plan.advertisements,
+            lease=LEASE,
+            linger=plan.linger,
+            condenses=plan.condenses,
+            seed=plan.seed,
+        )
+
+    def _new_checkers(self) -> dict[str, Checker]:
+        return checkers_for(self._network.protocol, self._network)
+
+    def _add_client(self, number: int) -> None:
+        self._network.add_client(f"c{number}", f"b{self._plan.homes[number]}")
 
     def run(self) -> Outcome:
         """Play all steps."""
@@ -85,8 +101,8 @@ class _Play:
         for at, (a, b) in enumerate(plan.edges):
             latency = plan.latencies[at] if at < len(plan.latencies) else LATENCY
             network.add_link(f"b{a}", f"b{b}", LinkModel(latency=latency))
-        for client, home in enumerate(plan.homes):
-            network.add_client(f"c{client}", f"b{home}")
+        for client in range(len(plan.homes)):
+            self._add_client(client)
         for step in plan.steps:
             if self._open and step.verb not in ("publish", "pass", "settle"):
                 self._settle()
@@ -104,123 +120,98 @@ class _Play:
             results=self._delivered.results,
         )
 
-    def _on_deliver(self, *arguments: Any) -> None:
-        if self._trace is not None:
-            self._trace.delivered(*arguments)
-        for checker in self._checkers:
-            checker.on_deliver(*arguments[:3])
-
-    def _on_carry(self, *arguments: Any) -> None:
-        for checker in self._checkers:
-            checker.on_carry(*arguments)
-
     # Steps
 
     def _settle(self) -> None:
         """Come to rest; then everything must be as it should."""
         network = self._network
-        network.run(network.now + _SETTLING)
+        network.run(network.now + self.settling)
         self._open = False
         if network.is_lossy():
             return
         self._silence.begin()
-        network.run(network.now + LEASE)
+        network.run(network.now + self.rest)
         self._rests = True
-        self._wrong += [f"{type(c).__name__}: {text}" for c in self._checkers for text in c.at_rest()]
+        self._wrong += self._found()
+
+    def _found(self) -> list[str]:
+        """What checkers find wrong, now that the network is at rest."""
+        return [f"{type(c).__name__}: {text}" for c in self._checkers.values() for text in c.at_rest()]
 
     def _pass(self, seconds: float) -> None:
         self._network.run(self._network.now + seconds)
 
     def _publish(self, client: int, event: dict[str, Any]) -> None:
+        publisher, made = self._client(client), Event(event)
+        published = self._network.publish(publisher, made)
+        if published is not None and self._rests:
+            self._delivered.expect(published, self._expected(publisher, made))
+            self._open = True
+
+    def _expected(self, publisher: Client, event: Event) -> Recipients:
+        """Who must get an event that is published at rest."""
         network = self._network
-        publisher = network.clients[f"c{client}"]
-        made = Event(event)
-        allowed = not self._plan.advertisements or any(
-            predicate.matches(made) for predicate in publisher.advertisements.values()
-        )
-        expected: dict[str, frozenset[Key]] = {}
-        if allowed and self._rests:
-            near = network.component(publisher.home)
-            for other in network.clients.values():
-                keys = frozenset(key for key, p in other.subscriptions.items() if p.matches(made))
-                if other.home in near and keys:
-                    expected[other.name] = keys
-        published = Published(publisher.name, made, self._rests, expected)
-        if network.is_running(publisher.home):
-            for checker in self._checkers:
-                checker.on_publish(published)
-            network.publish(publisher, made)
-            self._open = self._open or self._rests
+        offered = publisher.advertisements.values()
+        if self._plan.advertisements and not any(predicate.matches(event) for predicate in offered):
+            return {}
+        near = network.component(publisher.home)
+        return wanting((client for client in network.clients.values() if client.home in near), event)
+
+    def _client(self, number: int) -> Client:
+        client: Client = self._network.clients[f"c{number}"]
+        return client
 
     def _subscribe(self, client: int, key: str, text: str) -> None:
         self._rests = False
         # A key is never used for two filters, so that a late event can be told from a wrong one.
-        self._network.subscribe(self._network.clients[f"c{client}"], key, as_predicate(text))
+        self._network.subscribe(self._client(client), key, as_predicate(text))
 
     def _unsubscribe(self, client: int, key: str) -> None:
         self._rests = False
-        known = self._network.clients[f"c{client}"]
-        if key in known.subscriptions:
-            self._network.unsubscribe(known, key)
+        if key in self._client(client).subscriptions:
+            self._network.unsubscribe(self._client(client), key)
 
     def _advertise(self, client: int, key: str, text: str) -> None:
         self._rests = False
-        self._network.advertise(self._network.clients[f"c{client}"], key, as_predicate(text))
+        self._network.advertise(self._client(client), key, as_predicate(text))
 
     def _unadvertise(self, client: int, key: str) -> None:
         self._rests = False
-        known = self._network.clients[f"c{client}"]
-        if key in known.advertisements:
-            self._network.unadvertise(known, key)
+        if key in self._client(client).advertisements:
+            self._network.unadvertise(self._client(client), key)
 
     def _leave(self, client: int) -> None:
         self._rests = False
-        self._network.leave(self._network.clients[f"c{client}"])
+        self._network.leave(self._client(client))
 
-    def _fault(self) -> None:
-        self._rests = False
-        self._faults += 1
+    # Faults
+
+    def _fault(self, changed: int) -> None:
+        self._faults += changed
+        self._rests = self._rests and not changed
 
     def _crash(self, broker: int) -> None:
-        if self._network.is_running(f"b{broker}"):
-            self._fault()
-            self._network.crash(f"b{broker}")
+        self._fault(faults.crash(self._network, f"b{broker}"))
 
     def _restart(self, broker: int, with_state: bool) -> None:
-        if not self._network.is_running(f"b{broker}"):
-            self._fault()
-            self._network.restart(f"b{broker}", with_state=with_state)
+        self._fault(faults.restart(self._network, f"b{broker}", with_state=with_state))
 
     def _cut(self, a: int, b: int) -> None:
-        if self._has(a, b) and self._network.direction(f"b{a}", f"b{b}").up:
-            self._fault()
-            self._network.cut(f"b{a}", f"b{b}")
+        self._fault(faults.cut(self._network, [(f"b{a}", f"b{b}")]))
 
     def _heal(self, a: int, b: int) -> None:
-        if self._has(a, b) and not self._network.direction(f"b{a}", f"b{b}").up:
-            self._fault()
-            self._network.heal(f"b{a}", f"b{b}")
+        self._fault(faults.heal(self._network, [(f"b{a}", f"b{b}")]))
 
     def _flap(self, a: int, b: int) -> None:
-        self._cut(a, b)
-        self._heal(a, b)
+        self._fault(faults.flap(self._network, (f"b{a}", f"b{b}")))
 
     def _partition(self, side: list[int]) -> None:
-        for a, b in self._plan.edges:
-            if (a in side) != (b in side):
-                self._cut(a, b)
+        self._fault(faults.partition(self._network, {f"b{broker}" for broker in side}))
 
-    def _degrade(self, a: int, b: int, kind: str, much: float) -> None:
-        if self._has(a, b):
-            self._fault()
-            model = self._network.direction(f"b{a}", f"b{b}").model
-            self._network.set_model(f"b{a}", f"b{b}", msgspec.structs.replace(model, **{kind: much}))
+    def _degrade(self, a: int, b: int, by: faults.Degree, much: float) -> None:
+        self._fault(faults.degrade(self._network, [(f"b{a}", f"b{b}")], by, much))
 
     def _restore(self) -> None:
+        # No fault, but what was under way may still come in another order.
         self._rests = False
-        for a, b in self._plan.edges:
-            model = LinkModel(latency=self._network.direction(f"b{a}", f"b{b}").model.latency)
-            self._network.set_model(f"b{a}", f"b{b}", model)
-
-    def _has(self, a: int, b: int) -> bool:
-        return (a, b) in self._plan.edges or (b, a) in self._plan.edges
+        faults.restore(self._network)

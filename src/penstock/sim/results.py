@@ -1,7 +1,7 @@
 """What came of a scenario, in numbers: for tables, for machines and for plots."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
@@ -29,6 +29,19 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     """Of this process: what the wall clock would have said on a core to itself."""
 
 
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checker found."""
+
+    name: str
+    outcome: Literal["held", "failed", "skipped"]
+    why: str = ""
+    """Why it was skipped."""
+    wrong: int = 0
+    """How much was not as it should be."""
+    examples: list[str] = []
+    """Some of that."""
+
+
 class Deliveries(msgspec.Struct, kw_only=True):
     """Deliveries against brute force: to all who asked for it when an event was published."""
 
@@ -38,6 +51,8 @@ class Deliveries(msgspec.Struct, kw_only=True):
     expected: int = 0
     delivered: int = 0
     missed: int = 0
+    late: int = 0
+    """After later events of the same publisher; among those delivered."""
     unwanted: int = 0
     twice: int = 0
 
@@ -86,7 +101,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     title: str
     seed: int
-    scheme: str
+    protocol: str
+    scheme: str | None
+    """None where the protocol has no routing schemes."""
     advertisements: bool
     topology: str
     brokers: int
@@ -101,6 +118,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     at_rest: Deliveries
     at_rest_exact: bool
     """Whether nothing was lost or overtaken on links at the end, so that brute force must be right."""
+    checks: list[Check]
     subscription_tables: Sizes
     advertisement_tables: Sizes
     queues: Queues
@@ -117,7 +135,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_right(self) -> bool:
-        """Whether deliveries at rest were as brute force says, as far as they had to be."""
+        """Whether all checks held, and deliveries at rest were as brute force says, if they had to be."""
+        if any(check.outcome == "failed" for check in self.checks):
+            return False
         return self.at_rest.is_right or not self.at_rest_exact
 
 
@@ -208,23 +228,18 @@ def service_us(model: ServiceModel) -> dict[str, float]:
 
 def table_sizes(network: Network) -> tuple[Sizes, Sizes]:
     """The sizes of subscription and of advertisement tables of the brokers that run."""
-    running = [name for name in network.nodes if network.is_running(name)]
+    facts = {broker.name: broker.facts() for broker in network.running()}
     return (
-        sizes({name: len(network.broker(name).table) for name in running}),
-        sizes({name: len(network.broker(name).trees) for name in running}),
+        sizes({name: known.subscriptions for name, known in facts.items()}),
+        sizes({name: known.trees for name, known in facts.items()}),
     )
 
 
 def events_matched(network: Network) -> int:
     """How often brokers that run have matched an event against their tables."""
-    return sum(network.broker(name).table.matched for name in network.nodes if network.is_running(name))
+    return sum(broker.facts().matched for broker in network.running())
 
 
 def covering_tests(network: Network) -> int:
     """How often brokers that run have compared filters, as far as their links are up."""
-    return sum(
-        scheme.tests
-        for name in network.nodes
-        if network.is_running(name)
-        for scheme in network.broker(name).schemes.values()
-    )
+    return sum(broker.facts().covering_tests for broker in network.running())

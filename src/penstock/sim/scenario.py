@@ -14,7 +14,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from penstock.errors import InputError
+from penstock.broker.protocols import protocol_named
+from penstock.errors import InputError, PenstockError
 from penstock.mistakes import said
 from penstock.routing.schemes.catalog import SCHEMES
 from penstock.workloads.topologies import Edge, topology
@@ -27,6 +28,9 @@ Amount: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 Number: TypeAlias = Annotated[int, Meta(ge=0)]
 Link: TypeAlias = tuple[Number, Number]
+
+
+_NOT_RELIABLE: Final = "is for plain links; those that are reliable lose, repeat and reorder nothing"
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -45,7 +49,14 @@ class Topology(_Strict, frozen=True, kw_only=True):
 
 
 class Links(_Strict, frozen=True, kw_only=True):
-    """What links are like. Bandwidth is in bytes a second, 0 for no limit; loss is a share of messages."""
+    """What links are like. Bandwidth is in bytes a second, 0 for no limit; loss is a share of messages.
+
+    Of kind "plain", they carry messages between brokers' cores. Of kind "reliable", brokers and clients are
+    whole nodes, as on sockets: links carry bytes, and sessions acknowledge and retransmit. `links =
+    "reliable"` is short for that kind.
+    """
+
+    kind: Literal["plain", "reliable"] = "plain"
 
     latency_ms: Amount = 10.0
     bandwidth: Amount = 0.0
@@ -99,10 +110,11 @@ class Workload(_Strict, frozen=True, kw_only=True):
 class SchemeChoice(_Strict, frozen=True, kw_only=True):
     """The routing scheme, see `penstock.routing.schemes`. Without a lease, state ends only with a link.
 
-    A lease is at least four times as long as a message takes over a link.
+    A lease is at least four times as long as a message takes over a link. A protocol that has no schemes
+    does not look at the name.
     """
 
-    name: str
+    name: str = "covering"
     advertisements: bool = True
     lease_s: Annotated[float, Meta(gt=0)] | None = None
 
@@ -180,13 +192,17 @@ Fault: TypeAlias = Crash | Restart | Cut | Heal | Partition | Delay | Duplicate 
 
 
 class Scenario(_Strict, frozen=True, kw_only=True):
-    """All of it. Time begins when subscriptions are in place; without a duration it ends with the events."""
+    """All of it. Time begins when subscriptions are in place; without a duration it ends with the events.
+
+    The protocol is what brokers run, see `penstock.broker.protocols`.
+    """
 
     title: str
     topology: Topology
     clients: Clients
     workload: Workload
     scheme: SchemeChoice
+    protocol: str = "trees"
     links: Links = Links()
     service: Service = Service()
     faults: list[Fault] = []
@@ -197,6 +213,11 @@ class Scenario(_Strict, frozen=True, kw_only=True):
     def duration(self) -> float:
         """How long it takes, in seconds of virtual time."""
         return self.workload.events / self.workload.rate if self.duration_s is None else self.duration_s
+
+    @property
+    def scheme_name(self) -> str | None:
+        """The routing scheme; None where the protocol has none."""
+        return self.scheme.name if protocol_named(self.protocol).schemes else None
 
     def edges(self) -> list[Edge]:
         """The links between brokers."""
@@ -217,6 +238,8 @@ def parse(text: str, source: str) -> Scenario:
 
 def convert(given: dict[str, Any], source: str) -> Scenario:
     """A scenario from what TOML says; `source` is the name of the file, for errors."""
+    if isinstance(given.get("links"), str):
+        given = {**given, "links": {"kind": given["links"]}}
     try:
         made = msgspec.convert(given, Scenario)
     except msgspec.ValidationError as error:
@@ -233,7 +256,11 @@ def check(made: Scenario, source: str) -> None:
 
 def _mistakes(made: Scenario) -> list[tuple[str, str]]:
     found = []
-    if made.scheme.name not in SCHEMES:
+    try:
+        protocol_named(made.protocol)
+    except PenstockError as error:
+        found.append(("protocol", str(error)))
+    if made.scheme.name not in SCHEMES and ":" not in made.scheme.name:
         found.append(("scheme.name", f"no scheme {made.scheme.name!r}; there are {', '.join(SCHEMES)}"))
     service = made.service
     given = (service.publish_us, service.subscribe_us, service.unsubscribe_us, service.other_us)
@@ -246,6 +273,8 @@ def _mistakes(made: Scenario) -> list[tuple[str, str]]:
     if made.scheme.lease_s is None and (made.links.loss or made.faults):
         found.append(("scheme.lease_s", "what is lost is only said again under a lease; give one"))
     found += _lease_mistakes(made)
+    if made.links.kind == "reliable":
+        found += _reliable_mistakes(made)
     links = {frozenset(edge) for edge in made.edges()}
     for at, fault in enumerate(made.faults):
         found += [(f"faults[{at}].{field}", what) for field, what in _fault_mistakes(fault, made, links)]
@@ -261,6 +290,22 @@ def _lease_mistakes(made: Scenario) -> list[tuple[str, str]]:
         return []
     what = f"{lease:g} s is too short for links that take up to {longest:g} s"
     return [("scheme.lease_s", f"{what}; give at least {LATENCIES_MIN * longest:g}")]
+
+
+def _reliable_mistakes(made: Scenario) -> list[tuple[str, str]]:
+    """What only plain links have."""
+    found = []
+    links = made.links
+    if links.loss or links.bandwidth:
+        found.append(("links.loss" if links.loss else "links.bandwidth", _NOT_RELIABLE))
+    if made.service != Service():
+        found.append(("service", "is for plain links: whole nodes take no time but on lines"))
+    for at, fault in enumerate(made.faults):
+        if isinstance(fault, Duplicate | Reorder | Loss):
+            found.append((f"faults[{at}].kind", _NOT_RELIABLE))
+        if isinstance(fault, Restart) and fault.state:
+            found.append((f"faults[{at}].state", "a process that crashed has kept nothing; leave this out"))
+    return found
 
 
 def _fault_mistakes(fault: Fault, made: Scenario, links: set[frozenset[int]]) -> list[tuple[str, str]]:

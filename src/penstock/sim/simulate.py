@@ -2,30 +2,38 @@
 
 First the network is built, publishers advertise and subscribers subscribe, spread over some seconds; it
 comes to rest. Then time begins: events, changes and faults come as the agenda says. When it is over and the
-network is at rest again, probes are published, and must come to exactly whom brute force says.
+network is at rest again, probes are published, and must come to exactly whom brute force says. Checkers look
+on all the while (`penstock.sim.checking`).
 """
 
+import gc
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 
-from penstock.model.events import Event
 from penstock.model.names import Key
-from penstock.routing.schemes.catalog import scheme_named
+from penstock.node.settings import Times
+from penstock.oracle import Ledger, Name
 from penstock.sim import results
 from penstock.sim.agenda import Agenda, Change, Publication
+from penstock.sim.checkers.delivered import wanting
+from penstock.sim.checking import Checks
+from penstock.sim.clients import Client
 from penstock.sim.counts import Counts
 from penstock.sim.inject import inject
 from penstock.sim.links import LinkModel
-from penstock.sim.matching import FEW, warm_up
-from penstock.sim.network import Client, Network
+from penstock.sim.matching import FEW, SharedMatching, warm_up
+from penstock.sim.network import Network
+from penstock.sim.observers import Observer
 from penstock.sim.results import Deliveries, Phase, Result, Sample, Series, Slice
 from penstock.sim.scenario import Scenario
 from penstock.sim.service import ServiceModel
 from penstock.sim.trace import Trace
+from penstock.sim.whole.network import WholeNetwork
 from penstock.wire.messages import Publish
 
 SLICES: Final = 200
@@ -43,13 +51,21 @@ _AT_ONCE: Final = 256
 _WAITS_MAX: Final = 1000
 """Leases that are waited for queues to empty."""
 
+_SILENCE_S: Final = 1.0
+"""For how long a network without a lease has to be silent at rest."""
+
 _MERGING: Final = ("merging", "imperfect")
 """Schemes that make filters of their own."""
 
 _MERGED: Final = 3
 """Times as many filters as there are subscriptions under these, at most: 2.3 were seen."""
 
-MakeNetwork = Callable[..., Network]
+_ALLOCATED_MAX: Final = 20_000
+"""Objects that are made before the collector looks for garbage."""
+
+MakeNetwork = Callable[..., Any]
+"""Makes a Network, or a WholeNetwork, which offers the same."""
+
 Advance = Callable[[int], None]
 
 
@@ -67,8 +83,21 @@ def may_need_engine(scenario: Scenario) -> bool:
     return filters * (_MERGED if scenario.scheme.name in _MERGING else 1) > FEW
 
 
-class Simulation:
-    """One run of a scenario."""
+@contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """Look for garbage seldom, and not among what is there: most of a simulation lives as long as it does."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_ALLOCATED_MAX, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+class Simulation(Observer):
+    """One run of a scenario. Without `checks` no checkers look on."""
 
     def __init__(
         self,
@@ -77,7 +106,8 @@ class Simulation:
         name: str = "",
         service: ServiceModel | None = None,
         trace: Trace | None = None,
-        make_network: MakeNetwork = Network,
+        make_network: MakeNetwork | None = None,
+        checks: bool = True,
     ) -> None:
         self._scenario = scenario
         self._name = name
@@ -85,19 +115,24 @@ class Simulation:
         self._trace = trace
         self._edges = scenario.edges()
         self._agenda = Agenda(scenario)
-        self.network = make_network(
-            scheme_named(scenario.scheme.name),
+        if make_network is None:
+            make_network = whole_network if scenario.links.kind == "reliable" else Network
+        self.network: Any = make_network(
+            scenario.scheme.name,
+            protocol=scenario.protocol,
             advertisements=scenario.scheme.advertisements,
             lease=scenario.scheme.lease_s,
             seed=scenario.seed,
             service=self._service,
         )
-        self.network.on_deliver = self._on_deliver
-        self._got: list[tuple[Event, str]] = []
+        self._checks = Checks(self.network) if checks else None
+        self.network.observers.append(self)
+        self._got: list[tuple[str, tuple[str, int], bool]] = []
+        self._names: dict[int, tuple[str, int]] = {}
+        """What the network calls the events that were published, by their identity here."""
         self._samples: list[Sample] = []
         self._slices = [Slice(scenario.duration * part / SLICES) for part in range(1, SLICES + 1)]
         self._faults: Counter[str] = Counter()
-        self._unpublished: set[int] = set()
 
     def run(self, advance: Advance = lambda _slices: None) -> tuple[Result, Series]:
         """Run it all; `advance` is told of each slice."""
@@ -111,10 +146,11 @@ class Simulation:
                 scenario=self._name,
                 title=scenario.title,
                 seed=scenario.seed,
-                scheme=scenario.scheme.name,
+                protocol=scenario.protocol,
+                scheme=scenario.scheme_name,
                 advertisements=scenario.scheme.advertisements,
             )
-            self._trace.watch(network)
+            network.observers.append(self._trace)
         setting_up = self._timed(self._set_up)
         matched = results.events_matched(network)
         running = self._timed(lambda: self._play(advance))
@@ -124,12 +160,15 @@ class Simulation:
         subscription_tables, advertisement_tables = results.table_sizes(network)
         covering_tests = results.covering_tests(network)
         exact = not network.is_lossy()
+        self._check()
         at_rest = self._probe()
+        self._check()
         made = Result(
             scenario=self._name,
             title=scenario.title,
             seed=scenario.seed,
-            scheme=scenario.scheme.name,
+            protocol=scenario.protocol,
+            scheme=scenario.scheme_name,
             advertisements=scenario.scheme.advertisements,
             topology=scenario.topology.kind,
             brokers=scenario.topology.brokers,
@@ -143,6 +182,7 @@ class Simulation:
             while_running=while_running,
             at_rest=at_rest,
             at_rest_exact=exact,
+            checks=[] if self._checks is None else self._checks.found(),
             subscription_tables=subscription_tables,
             advertisement_tables=advertisement_tables,
             queues=results.queues(counts, self._samples),
@@ -167,7 +207,8 @@ class Simulation:
         network = self.network
         counts = network.counts = Counts()
         began, started, worked = network.now, time.perf_counter(), time.process_time()
-        part()
+        with _seldom_collecting():
+            part()
         return results.phase(
             counts,
             virtual_s=network.now - began,
@@ -237,12 +278,12 @@ class Simulation:
             advance(1)
         self._settle()
 
-    def _follow(self, actions: Iterable[tuple[float, Callable[..., None], tuple[Any, ...]]]) -> None:
+    def _follow(self, actions: Iterable[tuple[float, Callable[..., object], tuple[Any, ...]]]) -> None:
         """Have things happen one after the other, without all of them in the network's agenda at once."""
         self._step(iter(actions), None)
 
     def _step(
-        self, actions: Iterator[tuple[float, Callable[..., None], tuple[Any, ...]]], due: Any | None
+        self, actions: Iterator[tuple[float, Callable[..., object], tuple[Any, ...]]], due: Any | None
     ) -> None:
         if due is not None:
             due[1](*due[2])
@@ -254,7 +295,7 @@ class Simulation:
         """The publications, matched some at a time."""
         for at in range(0, len(publications), _AT_ONCE):
             some = publications[at : at + _AT_ONCE]
-            self.network.matching.foresee([publication.event for publication in some])
+            self.network.foresee([publication.event for publication in some])
             yield from some
 
     def _change(self, change: Change) -> None:
@@ -262,10 +303,12 @@ class Simulation:
         self.network.unsubscribe(client, change.gone)
         self._subscribe(change.come)
 
-    def _publish(self, publication: Publication) -> None:
+    def _publish(self, publication: Publication) -> Publish | None:
         client = self.network.clients[f"p{publication.publisher}"]
-        if not self.network.publish(client, publication.event):
-            self._unpublished.add(id(publication.event))
+        published: Publish | None = self.network.publish(client, publication.event)
+        if published is not None:
+            self._names[id(publication.event)] = published.name
+        return published
 
     def _inject(self, fault: Any) -> None:
         self._faults[type(fault).__name__.lower()] += inject(self.network, fault)
@@ -276,12 +319,17 @@ class Simulation:
             Sample(at, max(lengths), sum(lengths) / len(lengths), max(self.network.backlogs(), default=0.0))
         )
 
-    def _on_deliver(self, client: Client, publish: Publish, keys: tuple[Key, ...], now: float) -> None:
-        self._got.append((publish.event, client.name))
-        if self._trace is not None:
-            self._trace.delivered(client, publish, keys, now)
+    def on_deliver(  # noqa: D102 - as in Observer
+        self, client: Client, publish: Publish, keys: tuple[Key, ...], now: float, late: bool
+    ) -> None:
+        self._got.append((client.name, publish.name, late))
 
     # Judging
+
+    def _check(self) -> None:
+        """Have checkers say what is wrong now that all is quiet."""
+        if self._checks is not None:
+            self._checks.rest(self._scenario.scheme.lease_s or _SILENCE_S)
 
     def _probe(self) -> Deliveries:
         """Publish events now that all is quiet; those who cannot be reached need not get them."""
@@ -289,38 +337,62 @@ class Simulation:
         network.counts = Counts()
         reachable = {name: network.component(name) for name in network.nodes if network.is_running(name)}
         probes = []
+        if self._checks is not None:
+            self._checks.probe()
         for number, probe in enumerate(self._agenda.probes):
             home = f"b{self._agenda.publisher_homes[probe.publisher]}"
             near = reachable.get(home, set())
             homes = self._agenda.subscriber_homes
             wanted = frozenset(owner for owner in probe.wanted_by if f"b{homes[owner]}" in near)
             probes.append(probe._replace(wanted_by=wanted))
-            network.at(network.now + number * _PROBES_S, self._publish, probes[-1])
+            network.at(network.now + number * _PROBES_S, self._publish_probe, probes[-1])
         network.run(network.now + len(probes) * _PROBES_S)
         self._settle()
         return self._judge(probes)
 
+    def _publish_probe(self, probe: Publication) -> None:
+        published = self._publish(probe)
+        if published is not None and self._checks is not None:
+            clients = [self.network.clients[f"s{owner}"] for owner in sorted(probe.wanted_by)]
+            self._checks.expect(published, wanting(clients, probe.event))
+
     def _judge(self, publications: Iterable[Publication], slices: Sequence[Slice] = ()) -> Deliveries:
         """Compare what was delivered with what was wanted, in all and by when it was published."""
-        got: dict[int, list[str]] = {}
-        for event, name in self._got:
-            got.setdefault(id(event), []).append(name)
-        self._got = []
-        made = Deliveries()
+        ledger, made = Ledger(), Deliveries()
+        slice_of: dict[Name, Slice] = {}
         for publication in publications:
-            if id(publication.event) in self._unpublished:
+            name = self._names.pop(id(publication.event), None)
+            if name is None:
                 made.unpublished += 1
                 continue
-            names = got.get(id(publication.event), [])
-            there, wanted = set(names), {f"s{owner}" for owner in publication.wanted_by}
-            made.published += 1
-            made.expected += len(wanted)
-            made.delivered += len(names)
-            made.missed += len(wanted - there)
-            made.unwanted += len(there - wanted)
-            made.twice += len(names) - len(there)
+            ledger.publish(name, [f"s{owner}" for owner in publication.wanted_by])
             if slices:
                 place = min(int(publication.at / self._scenario.duration * len(slices)), len(slices) - 1)
-                slices[place].expected += len(wanted)
-                slices[place].missed += len(wanted - there)
+                slice_of[name] = slices[place]
+                slices[place].expected += len(publication.wanted_by)
+        for who, name, late in self._got:
+            ledger.deliver(who, name, late=late)
+        self._got = []
+        tally, found = ledger.judge()
+        for finding in found:
+            if finding.sort == "missed" and slices:
+                slice_of[finding.name].missed += 1
+        for figure in ("published", "expected", "delivered", "late", "missed", "unwanted", "twice"):
+            setattr(made, figure, getattr(tally, figure))
         return made
+
+
+def whole_network(
+    scheme: str, *, protocol: str, advertisements: bool, lease: float | None, seed: int, **_more: Any
+) -> WholeNetwork:
+    """A network of whole nodes, whose brokers share what matches events."""
+    matching = SharedMatching()
+    times = Times() if lease is None else Times(lease=lease)
+    return WholeNetwork(
+        protocol,
+        scheme,
+        advertisements=advertisements,
+        seed=seed,
+        times=times,
+        make_matching=lambda: matching,
+    )

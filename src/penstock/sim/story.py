@@ -9,10 +9,15 @@ from penstock.sim.plan import LATENCY, Plan, Step
 def tell(plan: Plan) -> Iterator[str]:
     """The network, then what happens in it, a line each."""
     advertised = "with advertisements" if plan.advertisements else "without advertisements"
-    yield f"{plan.scheme}, {advertised}, seed {plan.seed}"
+    settings = [plan.way, advertised, *(["reliable links"] if plan.links == "reliable" else [])]
+    if plan.linger:
+        settings.append(f"lingering {plan.linger:g} s")
+    if plan.condenses:
+        settings.append("condensing")
+    yield f"{', '.join(settings)}, seed {plan.seed}"
     yield f"brokers: {' '.join(f'b{broker}' for broker in range(plan.brokers))}"
     yield f"links:   {', '.join(_links(plan)) or 'none'}"
-    yield f"clients: {', '.join(f'c{client} at b{home}' for client, home in enumerate(plan.homes))}"
+    yield f"clients: {', '.join(_clients(plan))}"
     for number, step in enumerate(plan.steps, 1):
         yield f"{number:3}. {tell_step(step)}"
 
@@ -27,6 +32,13 @@ def _links(plan: Plan) -> Iterator[str]:
     for at, (a, b) in enumerate(plan.edges):
         latency = plan.latencies[at] if at < len(plan.latencies) else LATENCY
         yield f"b{a}-b{b} ({latency * 1000:g} ms)"
+
+
+def _clients(plan: Plan) -> Iterator[str]:
+    for client, home in enumerate(plan.homes):
+        others = plan.others[client] if client < len(plan.others) else ()
+        gateway = " (gateway)" if client in plan.gateways else ""
+        yield f"c{client} at b{home}{''.join(f', then b{other}' for other in others)}{gateway}"
 
 
 def _degrade(a: int, b: int, kind: str, much: float) -> str:
@@ -56,5 +68,17 @@ _WORDS: Final[dict[str, Callable[..., str]]] = {
         f"all links between {' '.join(f'b{b}' for b in side) or 'none'} and the rest are cut"
     ),
     "degrade": _degrade,
+    "vanish": lambda broker: f"the machine of b{broker} is gone without a word",
+    "pause": lambda name: f"{name} stands still, as by SIGSTOP",
+    "continue": lambda name: f"{name} goes on",
+    "sever": lambda a, b: f"the connections between {a} and {b} break",
+    "unplug": lambda client, broker: f"c{client} cannot reach b{broker} any more",
+    "plug": lambda client, broker: f"c{client} can reach b{broker} again",
+    "stall": lambda a, b: f"nothing from {a} gets to {b} any more",
+    "flow": lambda a, b: f"what {a} says gets to {b} again",
+    "flip": lambda a, b: f"the next frame from {a} to {b} has a bit of its length flipped",
+    "latency": lambda a, b, seconds: f"bytes between {a} and {b} take {seconds * 1000:g} ms from now on",
+    "lag": lambda client, seconds: f"c{client} keeps each event for {seconds:g} s before acknowledging it",
+    "mend": lambda: "all lines work again, and all processes go on",
     "restore": lambda: "all links carry messages as they should again",
 }

@@ -5,9 +5,9 @@ and pass them on as bytes. Each has the number that its publisher gave it, and o
 of the subscriptions that it is for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import WireError
 from penstock.model.limits import ID_LENGTH_MAX
-from penstock.model.names import Tree
+from penstock.model.names import Key, Tree
 
 _HEAD: Final = 4
 _HEADER_BYTES_MAX: Final = 16 * 1024
@@ -92,6 +92,47 @@ class Block:
         """The same events under another header."""
         return Block(header, self.numbers, self.offsets, self.data, self.keys, self.key_offsets)
 
+    @property
+    def name(self) -> tuple[str, int]:
+        """What names its first event wherever it is: the origin and the number."""
+        return self.header.origin, int(self.numbers[0])
+
+    def split(self, kept: NDArray[np.bool_]) -> "tuple[Block | None, Block | None]":
+        """The events that are kept, and the others, with their keys."""
+        if kept.all():
+            return self, None
+        if not kept.any():
+            return None, self
+        return self._only(kept), self._only(~kept)
+
+    def _only(self, kept: NDArray[np.bool_]) -> "Block":
+        part = self.take(np.flatnonzero(kept))
+        if self.keys is None or self.key_offsets is None:
+            return part
+        lengths = np.diff(self.key_offsets)
+        offsets = np.zeros(len(part) + 1, np.int64)
+        np.cumsum(lengths[kept], out=offsets[1:])
+        return part.with_keys(self.keys[np.repeat(kept, lengths)], offsets)
+
+    def count(self, which: NDArray[np.bool_]) -> int:
+        """How many events are chosen."""
+        return int(np.count_nonzero(which))
+
+    def parts_of(self, keys_max: int) -> "Iterator[Block]":
+        """The same in parts with at most so many keys each; one event at least, however many it has."""
+        offsets = self.key_offsets
+        if offsets is None or self.keys is None or len(self.keys) <= keys_max:
+            yield self
+            return
+        first = 0
+        while first < len(self):
+            last = int(np.searchsorted(offsets, offsets[first] + keys_max, side="right")) - 1
+            last = max(first + 1, last)
+            part = self.take(np.arange(first, last))
+            keys = self.keys[offsets[first] : offsets[last]]
+            yield part.with_keys(keys, offsets[first : last + 1] - offsets[first])
+            first = last
+
     def take(self, which: NDArray[np.int64], header: Header | None = None) -> "Block":
         """Some of the events, without keys; all of them share the bytes of this block."""
         header = header or self.header
@@ -104,9 +145,41 @@ class Block:
         data = b"".join([view[at:end] for at, end in zip(starts.tolist(), ends.tolist(), strict=True)])
         return Block(header, self.numbers[which], offsets, data)
 
+    def with_all_keys(self, keys: Sequence[Key]) -> "Block":
+        """The one event of this block, for these subscriptions."""
+        return self.with_keys(np.array(keys, np.int64), np.array([0, len(keys)], np.int64))
+
+    def as_block(self) -> "Block":
+        """Itself: see `penstock.wire.messages.Publish`."""
+        return self
+
     def with_keys(self, keys: NDArray[np.int64], key_offsets: NDArray[np.int64]) -> "Block":
         """The same events, for these subscriptions."""
         return Block(self.header, self.numbers, self.offsets, self.data, keys, key_offsets)
+
+    # As a message
+
+    work: ClassVar[str] = "publish"
+    renews: ClassVar[bool] = False
+
+    @property
+    def kind(self) -> str:
+        """What it counts as in traces and results: the same as one event."""
+        return "Publish"
+
+    @property
+    def parts(self) -> "Sequence[Block]":
+        """Itself."""
+        return (self,)
+
+    def size(self) -> int:
+        """Its bytes on the wire, without the frame."""
+        return len(self.encode())
+
+    def brief(self, _text: object) -> dict[str, Any]:
+        """What a trace says of it, besides its kind."""
+        header = self.header
+        return {"tree": header.tree, "origin": header.origin, "numbers": self.numbers.tolist()}
 
     # Bytes
 

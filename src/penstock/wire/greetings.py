@@ -9,7 +9,7 @@ from penstock.model.limits import ID_LENGTH_MAX
 from penstock.model.names import is_unicode
 from penstock.wire.frames import Kind, frame
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the protocol; both sides must have the same."""
 
 TOKEN_LENGTH_MAX: Final = 8 * 1024
@@ -29,8 +29,8 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
     """The first frame of whoever connects.
 
     `session` is new for each life of a session; `received` is the number of the last frame had in it, when
-    it goes on after a lost connection. `incarnation` is that of a broker. `token` is a client's, or a
-    broker's proof that it knows the secret that brokers share.
+    it goes on after a lost connection. `incarnation` and `protocol` are those of a broker. `token` is a
+    client's, or a broker's proof that it knows the secret that brokers share.
     """
 
     version: int
@@ -41,6 +41,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
     received: int
     incarnation: int = 0
     when_slow: Literal["pause", "drop"] = "pause"
+    protocol: str = ""
 
 
 class Welcome(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

@@ -1,26 +1,75 @@
-"""The messages of the network, as typed structs.
+"""The messages of the network, as typed structs that know their own kind, size, trace form and encoding.
 
 A client speaks the same words as a broker, with less in them: its Subscribe names no trees, its Advertise no
-epoch, its Publish no number; the first broker fills these in. Between brokers, everything but publications
-travels in numbered Control messages, so that what is lost, repeated or overtaken is noticed (see
-`penstock.broker.sessions`).
+epoch, its Publish no origin; the first broker fills these in. Between brokers of `protocol = "trees"`,
+everything but events travels in numbered Control messages, so that what is lost, repeated or overtaken is
+noticed (see `penstock.broker.trees.sessions`).
+
+A protocol may bring messages of its own: subclasses of Message, which its codec is told of
+(`penstock.wire.codec`). Events travel as `Publish`, or many at once as `penstock.wire.blocks.Block`.
 """
 
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.model.names import Key, Tree
+from penstock.model.packed import encode_event
+from penstock.wire.blocks import Block, Header
+from penstock.wire.encoding import encode
 
 Session: TypeAlias = tuple[int, int]
 """Which life of a broker, and which time that the link came up in it. Later ones are larger."""
 
-NO_TREES: frozenset[Tree] = frozenset()
+NO_TREES: Final[frozenset[Tree]] = frozenset()
+
+Brief: TypeAlias = dict[str, Any]
+"""A message in a few words, for a trace."""
+
+TextOf: TypeAlias = Callable[[Any], str]
+"""How a trace writes a filter or a key."""
+
+_TREES_SHOWN: Final = 8
+"""Of more trees than these, a trace has only the number: without advertisements there is one per broker."""
 
 
-class Advertise(msgspec.Struct, frozen=True, gc=False):
+class Message(
+    msgspec.Struct, array_like=True, frozen=True, gc=False, tag=str.lower, forbid_unknown_fields=True
+):
+    """What goes from one broker to another. The tag is the name of the class in lower case."""
+
+    work: ClassVar[str] = "other"
+    """What it counts as where service times are given: publish, subscribe, unsubscribe or other."""
+
+    renews: ClassVar[bool] = False
+    """Whether it only says that its sender is still there, so that a network at rest may go on saying it."""
+
+    @property
+    def kind(self) -> str:
+        """What it counts as in traces and results."""
+        return type(self).__name__
+
+    @property
+    def parts(self) -> "Sequence[Message]":
+        """The messages in it, or itself."""
+        return (self,)
+
+    def size(self) -> int:
+        """Its bytes on the wire, without the frame."""
+        return len(encode(self))
+
+    def brief(self, text: TextOf) -> Brief:
+        """What a trace says of it, besides its kind."""
+        return {
+            name: text(value) if isinstance(value, Predicate) else value
+            for name, value in msgspec.structs.asdict(self).items()
+        }
+
+
+class Advertise(Message, frozen=True, gc=False):
     """Events that match this filter may come from where this comes from.
 
     The epoch is higher each time the same advertisement is sent out anew, to span its tree again.
@@ -31,37 +80,54 @@ class Advertise(msgspec.Struct, frozen=True, gc=False):
     epoch: int = 0
 
 
-class Unadvertise(msgspec.Struct, frozen=True, gc=False):
+class Unadvertise(Message, frozen=True, gc=False):
     """No more such events will come along this tree, for ever."""
 
     tree: Tree
 
 
-class Unreachable(msgspec.Struct, frozen=True, gc=False):
+class Unreachable(Message, frozen=True, gc=False):
     """The way to this tree is cut, for whoever came to it through the sender too. It may be found again."""
 
     tree: Tree
 
 
-class Subscribe(msgspec.Struct, frozen=True, gc=False):
+class Subscribe(Message, frozen=True, gc=False):
     """Events of these trees that match the filter are wanted where this comes from.
 
     What is known under the key is replaced; what is known under the keys in `replaces` is taken back.
     """
+
+    work: ClassVar[str] = "subscribe"
 
     key: Key
     filter: Predicate
     trees: frozenset[Tree] = NO_TREES
     replaces: tuple[Key, ...] = ()
 
+    def brief(self, text: TextOf) -> Brief:  # noqa: D102 - as in Message
+        brief: Brief = {"filter": text(self.filter)}
+        if self.key != brief["filter"]:
+            brief["key"] = text(self.key)
+        if self.trees:
+            brief["trees"] = _some(self.trees)
+        if self.replaces:
+            brief["replaces"] = [text(key) for key in self.replaces]
+        return brief
 
-class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
+
+class Unsubscribe(Message, frozen=True, gc=False):
     """What was asked for under this key is no longer wanted."""
+
+    work: ClassVar[str] = "unsubscribe"
 
     key: Key
 
+    def brief(self, text: TextOf) -> Brief:  # noqa: D102
+        return {"key": text(self.key)}
 
-class Lost(msgspec.Struct, frozen=True, gc=False):
+
+class Lost(Message, frozen=True, gc=False):
     """A broker has lost its way to these trees; whoever they come from, advertise them anew.
 
     Goes to every broker once: `count` rises with each that a broker sends. Each tree comes with the epoch
@@ -76,78 +142,102 @@ class Lost(msgspec.Struct, frozen=True, gc=False):
 Body: TypeAlias = Advertise | Unadvertise | Unreachable | Subscribe | Unsubscribe | Lost
 
 
-class Control(msgspec.Struct, frozen=True, gc=False):
+class _Numbered(Message, frozen=True, gc=False):
+    session: Session
+    number: int
+
+
+class Control(_Numbered, frozen=True, gc=False):
     """Messages for a neighbour, numbered within the session of their sender."""
 
-    session: Session
-    number: int
     bodies: tuple[Body, ...]
 
+    @property
+    def parts(self) -> Sequence[Message]:  # noqa: D102
+        return self.bodies
 
-class Sync(msgspec.Struct, frozen=True, gc=False):
+    def brief(self, text: TextOf) -> Brief:  # noqa: D102
+        bodies = [{"kind": body.kind, **body.brief(text)} for body in self.bodies]
+        return {"session": self.session, "number": self.number, "bodies": bodies}
+
+
+class Sync(_Numbered, frozen=True, gc=False):
     """All that the sender has to say to a neighbour at this number; what is not in it is no longer so."""
 
-    session: Session
-    number: int
     advertisements: tuple[Advertise, ...]
     subscriptions: tuple[Subscribe, ...]
 
+    def brief(self, text: TextOf) -> Brief:  # noqa: D102
+        counts = {"advertisements": len(self.advertisements), "subscriptions": len(self.subscriptions)}
+        return {"session": self.session, "number": self.number, **counts}
 
-class Resync(msgspec.Struct, frozen=True, gc=False):
+
+class Resync(Message, frozen=True, gc=False):
     """Something is missing: say all of it again."""
 
 
-class Alive(msgspec.Struct, frozen=True, gc=False):
+class Alive(_Numbered, frozen=True, gc=False):
     """The sender is there, and has sent so many Controls: renews the lease of all that came from it."""
 
-    session: Session
-    number: int
+    renews: ClassVar[bool] = True
 
 
-class Publish(msgspec.Struct, frozen=True, gc=False):
-    """An event on its way down a tree, the `number`-th of that tree.
+class Publish(Message, frozen=True, gc=False):
+    """One event on its way: a block of one, for whoever has the event itself and not its bytes.
 
-    `filters` are those of the receiver's side that it is known to match, where the sender knows them all;
-    None where the receiver has to find out.
+    It has the methods of a Block that a core uses, so that one procedure decides about both. `filters` are
+    those of the receiver's side that it is known to match, where the sender knows them all; None where the
+    receiver has to find out. `keys` are, on the way to a client, the subscriptions that it is for.
     """
+
+    work: ClassVar[str] = "publish"
 
     event: Event
-    tree: Tree = ""
-    number: int = 0
+    header: Header = Header("", "")
+    numbers: int = 1
+    """Its sequence number among those of its origin. Named as in a Block, which has several."""
     filters: tuple[Predicate, ...] | None = None
+    keys: tuple[Key, ...] | None = None
+
+    def __len__(self) -> int:
+        return 1
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """What names an event wherever it is: its origin and its number."""
+        return self.header.origin, self.numbers
+
+    def split(self, kept: bool) -> "tuple[Publish | None, Publish | None]":
+        """The events that are kept, and the others."""
+        return (self, None) if kept else (None, self)
+
+    def count(self, which: bool) -> int:
+        """How many events are chosen."""
+        return int(which)
+
+    def with_header(self, header: Header) -> "Publish":
+        """The same event under another header."""
+        return Publish(self.event, header, self.numbers, self.filters, self.keys)
+
+    def as_block(self) -> Block:
+        """The same as bytes."""
+        block = Block.of(self.header, [self.numbers], [encode_event(self.event)])
+        return block if self.keys is None else block.with_all_keys(self.keys)
+
+    def size(self) -> int:  # noqa: D102
+        return self.as_block().size()
+
+    def brief(self, text: TextOf) -> Brief:  # noqa: D102
+        brief: Brief = {"event": self.event.attributes}
+        if self.header.origin:
+            brief.update(tree=self.header.tree, origin=self.header.origin, number=self.numbers)
+        return brief
 
 
-class LinkUp(msgspec.Struct, frozen=True, gc=False):
-    """A neighbour or a client can be reached. Said by the runtime, not by the other side."""
-
-    client: bool = False
+Events: TypeAlias = Publish | Block
+"""Events on their way, of one tree and one origin."""
 
 
-class LinkDown(msgspec.Struct, frozen=True, gc=False):
-    """It cannot be reached any more. Said by the runtime.
-
-    With `keep`, what a neighbour has asked for stays a while, so that events for those behind it are not
-    taken for unwanted until another way to them is found; a second LinkDown ends it.
-    """
-
-    keep: bool = False
-
-
-class Tick(msgspec.Struct, frozen=True, gc=False):
-    """Time has passed: renew leases, and end those that have run out. Said by the runtime."""
-
-
-Message: TypeAlias = (
-    Advertise
-    | Unadvertise
-    | Subscribe
-    | Unsubscribe
-    | Publish
-    | Control
-    | Sync
-    | Resync
-    | Alive
-    | LinkUp
-    | LinkDown
-    | Tick
-)
+def _some(trees: Iterable[str]) -> list[str] | int:
+    names = sorted(trees)
+    return names if len(names) <= _TREES_SHOWN else len(names)

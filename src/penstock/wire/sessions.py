@@ -96,7 +96,10 @@ class Session:
         """Those of them that are messages, and not events."""
         self.undealt_bytes = 0
         """Bytes that came and are not dealt with: whoever sent them sends no more than a window of these."""
-        self._sent = 0
+        self.sent = 0
+        """The number of the last frame that was sent."""
+        self.acked_bytes = 0
+        """Bytes that the other side has dealt with, in all."""
         self._acked_to = 0
         self._unacked: OrderedDict[int, Outgoing] = OrderedDict()
         self._unacked_bytes = 0
@@ -134,8 +137,8 @@ class Session:
         found = []
         while self._urgent or (self._pending and self._unacked_bytes < self.window):
             out = self._urgent.popleft() if self._urgent else self._pending.popleft()
-            self._sent += 1
-            found.append(out.numbered(self._sent))
+            self.sent += 1
+            found.append(out.numbered(self.sent))
             self._unacked[out.number] = out
             self._unacked_bytes += out.size
         return found
@@ -155,6 +158,10 @@ class Session:
         """How many frames are not acknowledged."""
         return len(self._unacked) + len(self._pending) + len(self._urgent)
 
+    def is_acked(self, number: int) -> bool:
+        """Whether the other side has dealt with a frame that was sent."""
+        return number <= self.sent and number not in self._unacked
+
     def on_ack(self, payload: bytes | memoryview) -> None:
         """The other side has dealt with all frames up to a number, and with some others."""
         if not payload or len(payload) % _NUMBER:
@@ -163,8 +170,8 @@ class Session:
             int.from_bytes(payload[at : at + _NUMBER], "big") for at in range(0, len(payload), _NUMBER)
         )
         highest = max([first, *others])
-        if highest > self._sent:
-            raise WireError(f"frame {highest:,} is acknowledged, but only {self._sent:,} have been sent")
+        if highest > self.sent:
+            raise WireError(f"frame {highest:,} is acknowledged, but only {self.sent:,} have been sent")
         self._acked_to = max(self._acked_to, first)
         done = []
         while self._unacked and next(iter(self._unacked)) <= first:
@@ -173,6 +180,7 @@ class Session:
         for out in done:
             self._unacked_bytes -= out.size
             self.queued_bytes -= out.size
+            self.acked_bytes += out.size
             if out.block is None:
                 self.message_bytes -= out.size
             if out.custody is not None:
@@ -180,7 +188,7 @@ class Session:
 
     def resume(self, their_received: int) -> list[bytes]:
         """There is a new connection: the frames that the other side has not had, in order."""
-        if not self._acked_to <= their_received <= self._sent:
+        if not self._acked_to <= their_received <= self.sent:
             raise WireError(
                 f"the other side had frame {their_received:,}, which was never sent or is long gone"
             )
@@ -203,7 +211,7 @@ class Session:
         self._unacked.clear()
         self._urgent.clear()
         self._pending.clear()
-        self._acked_to = self._sent
+        self._acked_to = self.sent
         self._unacked_bytes = self.queued_bytes = self.message_bytes = 0
         for out in left:
             if out.custody is not None:
@@ -242,7 +250,7 @@ class Session:
         left = [*self._unacked.values(), *self._pending]
         self._unacked.clear()
         self._pending.clear()
-        self._acked_to = self._sent
+        self._acked_to = self.sent
         self._unacked_bytes = self.queued_bytes = self.message_bytes = 0
         return [(out.block, out.custody) for out in left if out.block is not None]
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from penstock.filters.parsing import as_predicate
 from penstock.model.events import Event
 from penstock.net.torture.check import SHOWN, Verdict, check
-from penstock.net.torture.oracle import Delivered, Interest, Published, interests, wanted
 from penstock.net.torture.plan import draw_network, draw_round
+from penstock.net.torture.records import Delivered, Interest, Published, interests, wanted
 from penstock.net.torture.separation import Window
 
 

@@ -11,13 +11,13 @@ from penstock.errors import PenstockError
 from penstock.filters.parsing import as_predicate
 from penstock.model.events import Event, as_event
 from penstock.model.values import Value
-from penstock.net.client.notices import Notice
 from penstock.net.torture import plan, run
 from penstock.net.torture.check import Verdict
 from penstock.net.torture.plan import Fault
 from penstock.net.torture.probing import Wave, first_streak
 from penstock.net.torture.report import Options, Report, Row
 from penstock.net.torture.run import Torture
+from penstock.node.client.notices import Notice
 
 
 class Arrived:

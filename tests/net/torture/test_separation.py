@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.net.torture.oracle import Told
 from penstock.net.torture.plan import Client, Fault, Network, draw_network
+from penstock.net.torture.records import Told
 from penstock.net.torture.separation import AGAIN, KEPT, Happened, Window, windows
 
 RING = Network(

@@ -1,10 +1,7 @@
-"""The client library.
+"""The client library: the client of `penstock.node.client`, over sockets.
 
 connecting     `connect`: the way in
-client         a client: what it asks for, publishes and gets
-line           its session with a broker, over one connection after another
-outlet         what it publishes: numbered, in blocks, until acknowledged
+client         a client, for asyncio
 subscriptions  what it is sent: subscriptions and received events
-notices        what it is told
 sync           the same verbs without asyncio
 """

@@ -1,55 +1,31 @@
-"""A client of a broker: asks, publishes, receives, and finds its way back when the connection is lost."""
+"""A client of a broker, for asyncio: futures around `penstock.node.client.core`, which does the work."""
 
 import asyncio
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import islice
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
-import numpy as np
 
-from penstock.broker.seen import Seen
-from penstock.errors import AccessError, FilterError, NetworkError, PenstockError, WireError
+from penstock.errors import NetworkError, PenstockError
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.model.events import Event
-from penstock.net.client.line import Line
-from penstock.net.client.notices import Notice
-from penstock.net.client.outlet import Outlet
 from penstock.net.client.subscriptions import QUEUE_DEFAULT, Acking, Callback, Subscription
-from penstock.net.opening import Way
-from penstock.wire.blocks import Block
+from penstock.net.sockets import SocketWay
+from penstock.net.world import AsyncioWorld
+from penstock.node.client.core import ClientCore, OnFailed
+from penstock.node.client.notices import Notice
+from penstock.node.client.outlet import OnSettled
 from penstock.wire.events import encode_mapping
-from penstock.wire.greetings import Welcome
-from penstock.wire.requests import (
-    Answer,
-    Ask,
-    Bye,
-    Denied,
-    Done,
-    Notify,
-    Offer,
-    Rejected,
-    Request,
-    Traced,
-    Unoffer,
-    Unwant,
-    Want,
-    write_request,
-)
-from penstock.wire.sessions import Custody, Session
 
 EventLike = Event | Mapping[str, object]
 
 _TOGETHER: Final = 1_024
 """Events that are encoded before the next look at how much waits."""
 
-_RESTATED: Final = 2**62 - 1
-"""The number of the last request with which a client says anew what it wants."""
-
-_PARTIAL_MAX: Final = 65_536
-"""Events of which it is remembered for which subscriptions they came."""
+T = TypeVar("T")
 
 
 class Advertisement:
@@ -70,7 +46,7 @@ class Client:
 
     def __init__(
         self,
-        ways: list[Way],
+        ways: list[SocketWay],
         *,
         name: str,
         token: str,
@@ -80,150 +56,75 @@ class Client:
         on_notice: Callable[[Notice], None] | None,
     ) -> None:
         self.name = name
-        self._line = Line(
-            self,
+        self.queue_default = QUEUE_DEFAULT
+        """Events that may wait in a subscription that says nothing else."""
+        self._core = ClientCore(
+            AsyncioWorld(),
             ways,
             name=name,
             token=token,
             when_slow=when_slow,
             reconnect=reconnect,
             timeout=timeout,
-            on_notice=on_notice,
+            on_notice=None if on_notice is None else partial(_tell, on_notice),
         )
-        self._timeout = timeout
-        self._requests = 0
-        self._asked: dict[int, tuple[Request, asyncio.Future[bytes]]] = {}
-        self._keys = 0
+        self._outlet = self._core.outlet
         self._subscriptions: dict[int, Subscription] = {}
-        self._advertisements: dict[int, Advertisement] = {}
-        self._implied: asyncio.Task[Advertisement] | None = None
-        self._traces: dict[str, asyncio.Future[bytes]] = {}
-        self._outlet = Outlet(self._line.flush)
-        self._seen = Seen(2**20)
-        self.queue_default = QUEUE_DEFAULT
-        """Events that may wait in a subscription that says nothing else."""
-        self._granted = "true"
-        """What may be advertised, which is advertised if nothing else is."""
-        self._is_restating = False
-        self._partial: dict[tuple[str, int], set[int]] = {}
 
     # The connection
 
     @property
     def broker(self) -> str:
         """The name of the broker that it talks to."""
-        return self._line.broker
+        return self._core.line.broker
 
     @property
     def is_connected(self) -> bool:
         """Whether there is a connection now."""
-        return self._line.is_connected
+        return self._core.line.is_connected
 
     async def open(self) -> None:
         """Connect to the first broker that answers. Raises NetworkError or AccessError."""
-        await self._line.open()
+        opened: asyncio.Future[None] = _future()
+        self._core.open(partial(_fulfil, opened, None), partial(_fail, opened))
+        try:
+            await opened
+        except asyncio.CancelledError:
+            ended: asyncio.Future[None] = _future()
+            self._core.line.stop_opening(partial(_fulfil, ended, None))
+            await ended
+            raise
 
     def acknowledge_soon(self) -> None:
         """Something has been taken that a broker may be waiting for."""
-        self._line.acknowledge_soon()
-
-    def begin(self, session: Session, welcome: Welcome) -> int:
-        """A new session: say everything anew, and publish again what was not acknowledged."""
-        self._outlet.frame_bytes = welcome.frame_bytes
-        self._granted = welcome.granted
-        for advertisement in self._advertisements.values():
-            self._say(Offer(0, advertisement.key, advertisement.filter))
-        # What comes before all is said may have come for some subscriptions only.
-        self._is_restating = bool(self._subscriptions)
-        last = next(reversed(self._subscriptions), None)
-        for key, subscription in self._subscriptions.items():
-            self._say(Want(_RESTATED if key == last else 0, key, subscription.filter))
-        for request, _future in self._asked.values():
-            self._say(request)
-        return self._outlet.use(session)
-
-    def _say(self, request: Request) -> None:
-        self._line.session.push_message(write_request(request))
-
-    def fail(self, error: Exception) -> None:
-        """It is over: everybody who waits is told."""
-        for _request, future in self._asked.values():
-            if not future.done():
-                future.set_exception(error)
-                future.exception()
-        self._asked.clear()
-        for trace in self._traces.values():
-            trace.cancel()
-        self._outlet.fail(error)
-        for subscription in self._subscriptions.values():
-            subscription.end(error)
+        self._core.line.acknowledge_soon()
 
     # Requests
 
-    def _check_open(self) -> None:
-        if self._line.is_closed:
-            raise self._line.error or NetworkError("the client is closed")
-
-    async def _ask(self, make: Callable[[int], Request]) -> bytes:
-        self._check_open()
-        self._requests += 1
-        number = self._requests
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        request = make(number)
-        self._asked[number] = request, future
-        self._say(request)
-        self._line.flush()
+    async def _ask(self, ask: Callable[[Callable[..., None], OnFailed], int]) -> Any:
+        """Have the core ask something, and wait for the answer."""
+        answer: asyncio.Future[Any] = _future()
+        number = ask(partial(_answer, answer), partial(_fail, answer))
         try:
-            return await future
+            return await answer
         finally:
-            self._asked.pop(number, None)
-
-    def answered(self, answer: Answer) -> None:
-        """The broker has answered something, or says something by itself."""
-        if isinstance(answer, Done | Denied):
-            self._is_restating &= answer.request != _RESTATED
-            _request, future = self._asked.get(answer.request, (None, None))
-            if future is None or future.done():
-                if isinstance(answer, Denied):
-                    self._line.notify("rejected", answer.reason)
-            elif isinstance(answer, Done):
-                future.set_result(answer.json)
-            else:
-                future.set_exception(_error_of(answer))
-        elif isinstance(answer, Notify):
-            self._line.notify(answer.kind, answer.text, answer.count)
-        elif isinstance(answer, Traced):
-            trace = self._traces.get(answer.trace)
-            if trace is not None and not trace.done():
-                trace.set_result(answer.json)
-        else:
-            self._rejected(answer)
-
-    def _rejected(self, answer: Rejected) -> None:
-        self._outlet.reject(str(answer.key), answer.numbers, answer.reason)
-        self._line.notify("rejected", answer.reason, len(answer.numbers))
-
-    def _new_key(self) -> int:
-        self._keys += 1
-        return self._keys
+            self._core.forget(number)
 
     async def advertise(self, filter: PredicateLike) -> Advertisement:  # noqa: A002 - as people call it
         """Say what will be published: only that can be. Raises FilterError or AccessError."""
         text = as_predicate(filter).to_sql()
-        advertisement = Advertisement(self, self._new_key(), text)
+        key = self._core.new_key()
         try:
-            await self._ask(lambda number: Offer(number, advertisement.key, text))
+            await self._ask(partial(self._core.advertise, key, text))
         except asyncio.CancelledError:
-            self._say(Unoffer(0, advertisement.key))
+            self._core.take_back(key)
             raise
-        self._advertisements[advertisement.key] = advertisement
-        return advertisement
+        return Advertisement(self, key, text)
 
     async def withdraw(self, advertisement: Advertisement) -> None:
         """Publish no more of what was advertised."""
         await self.flush()
-        if self._advertisements.pop(advertisement.key, None) is not None:
-            await self._ask(lambda number: Unoffer(number, advertisement.key))
+        await self._ask(partial(self._core.withdraw, advertisement.key))
 
     async def subscribe(
         self,
@@ -241,11 +142,12 @@ class Client:
         if ack not in ("auto", "manual"):
             raise PenstockError(f"ack={ack!r}: say 'auto' or 'manual'")
         text = as_predicate(filter).to_sql()
-        self._check_open()
-        subscription = Subscription(self, self._new_key(), text, ack, queue or self.queue_default, callback)
-        self._subscriptions[subscription.key] = subscription
+        self._core.check_open()
+        key = self._core.new_key()
+        subscription = Subscription(self, key, text, ack, queue or self.queue_default, callback)
+        self._subscriptions[key] = subscription
         try:
-            await self._ask(lambda number: Want(number, subscription.key, text))
+            await self._ask(partial(self._core.subscribe, key, text, subscription))
         except BaseException:
             subscription.end()
             await self.end_subscription(subscription, wait=False)
@@ -255,22 +157,20 @@ class Client:
     async def change_subscription(self, subscription: Subscription, filter: PredicateLike) -> None:  # noqa: A002
         """Have another filter under the same subscription."""
         text = as_predicate(filter).to_sql()
-        await self._ask(lambda number: Want(number, subscription.key, text))
+        await self._ask(partial(self._core.change, subscription.key, text))
         subscription.filter = text
 
     async def end_subscription(self, subscription: Subscription, *, wait: bool) -> None:
         """Want it no more; perhaps wait until the broker knows, as far as there is one."""
-        if self._subscriptions.pop(subscription.key, None) is None or self._line.is_closed:
-            return
-        if wait and self._line.is_connected:
-            await self._ask(lambda number: Unwant(number, subscription.key))
+        self._subscriptions.pop(subscription.key, None)
+        if wait:
+            await self._ask(partial(self._core.end_subscription, subscription.key))
         else:
-            self._say(Unwant(0, subscription.key))
-            self._line.flush()
+            self._core.unsubscribe(subscription.key)
 
     async def status(self) -> dict[str, Any]:
         """What the broker says of itself. Raises AccessError without the right to monitor."""
-        told: dict[str, Any] = msgspec.json.decode(await self._ask(Ask))
+        told: dict[str, Any] = msgspec.json.decode(await self._ask(self._core.status))
         return told
 
     # Publishing
@@ -280,9 +180,9 @@ class Client:
         for, has acknowledged it. Raises EventError, AccessError or NetworkError."""
         data = encode_mapping(event)
         key = await self._key_for(advertisement)
-        await self._outlet.room()
-        self._check_open()
-        await self._outlet.put(key, data)
+        await self._room()
+        self._core.check_open()
+        await self._put(key, data)
 
     async def publish_many(
         self, events: Iterable[EventLike], *, advertisement: Advertisement | None = None
@@ -291,15 +191,21 @@ class Client:
         key = await self._key_for(advertisement)
         count = 0
         waiting: list[asyncio.Future[None]] = []
+
+        def watch() -> OnSettled:
+            block: asyncio.Future[None] = _future()
+            waiting.append(block)
+            return partial(_settle, block)
+
         left = iter(events)
         while some := [encode_mapping(event) for event in islice(left, _TOGETHER)]:
-            waiting += self._outlet.put_many(key, some)
+            self._outlet.put_many(key, some, watch)
             count += len(some)
             if self._outlet.is_full:
-                await self._outlet.room()
-                self._check_open()
-        for future in waiting:
-            await asyncio.shield(future)
+                await self._room()
+                self._core.check_open()
+        for block in waiting:
+            await asyncio.shield(block)
         return count
 
     def publish_nowait(
@@ -309,32 +215,43 @@ class Client:
 
         Something must have been advertised before. Raises NetworkError where too much waits already.
         """
-        self._check_open()
-        if advertisement is None:
-            if not self._advertisements:
-                raise PenstockError("publish_nowait needs an advertisement: await advertise(…) before")
-            advertisement = next(iter(self._advertisements.values()))
+        self._core.check_open()
+        advertised = self._core.advertised
+        if advertisement is None and not advertised:
+            raise PenstockError("publish_nowait needs an advertisement: await advertise(…) before")
+        key = next(iter(advertised)) if advertisement is None else advertisement.key
         if self._outlet.is_full:
             raise NetworkError("too many events wait to be acknowledged: await flush(), or publish()")
-        return self._outlet.put(str(advertisement.key), encode_mapping(event))
+        return self._put(str(key), encode_mapping(event))
+
+    def _put(self, key: str, data: bytes) -> "asyncio.Future[None]":
+        settled: asyncio.Future[None] = _future()
+        self._outlet.put(key, data, partial(_settle, settled))
+        return settled
 
     async def _key_for(self, advertisement: Advertisement | None) -> str:
         """The key of an advertisement: by default of the first, which is everything where there is none."""
-        self._check_open()
+        self._core.check_open()
         if advertisement is not None:
             return str(advertisement.key)
-        if not self._advertisements:
-            if self._implied is None or self._implied.done():
-                self._implied = asyncio.get_running_loop().create_task(self.advertise(self._granted))
-            try:
-                await asyncio.shield(self._implied)
-            except AccessError as error:
-                raise AccessError(f"advertise what you publish, with advertise(filter): {error}") from None
-        return str(next(iter(self._advertisements)))
+        if self._core.advertised:
+            return str(next(iter(self._core.advertised)))
+        key: asyncio.Future[str] = _future()
+        self._core.advertise_granted(partial(_fulfil, key), partial(_fail, key))
+        return await key
+
+    async def _room(self) -> None:
+        """Wait until there is room for more."""
+        if not self._outlet.has_room:
+            room: asyncio.Future[None] = _future()
+            self._outlet.when_room(partial(_fulfil, room, None))
+            await room
 
     async def flush(self) -> None:
         """Wait until all that was published is acknowledged."""
-        await self._outlet.settle()
+        settled: asyncio.Future[None] = _future()
+        self._outlet.when_settled(partial(_fulfil, settled, None))
+        await settled
 
     async def trace(self, event: EventLike, *, advertisement: Advertisement | None = None) -> dict[str, Any]:
         """Publish a marked event; return the way that it took, broker by broker.
@@ -343,67 +260,10 @@ class Client:
         """
         data = encode_mapping(event)
         key = await self._key_for(advertisement)
-        mark = secrets.token_hex(8)
-        self._traces[mark] = report = asyncio.get_running_loop().create_future()
-        try:
-            await asyncio.shield(self._outlet.put_traced(key, data, mark))
-            if not report.done():
-                # It comes before the acknowledgement, or not at all.
-                raise AccessError("the broker traced nothing: that needs the right to monitor")
-            told: dict[str, Any] = msgspec.json.decode(await report)
-            return told
-        finally:
-            del self._traces[mark]
-
-    # Receiving
-
-    def receive(self, number: int, block: Block) -> None:
-        """Hand out the events of a block, but for those that came before for the same subscriptions."""
-        session = self._line.session
-
-        def dealt_with(_succeeded: bool) -> None:
-            session.dealt_with(number)
-            self.acknowledge_soon()
-
-        custody = Custody(dealt_with)
-        top = self._seen.top(block.header.origin)
-        new = self._seen.add(block.header.origin, block.numbers)
-        if block.keys is None or block.key_offsets is None:
-            raise WireError("events came without saying for which subscriptions")
-        subscriptions = self._subscriptions
-        data, offsets = bytes(block.data), block.offsets.tolist()
-        header, numbers = block.header, block.numbers.tolist()
-        late = (block.numbers < top).tolist()
-        # An event comes up once for each subscription that it is for.
-        rows = np.repeat(np.arange(len(block)), np.diff(block.key_offsets))
-        pairs: Iterable[tuple[int, int]] = zip(block.keys.tolist(), rows.tolist(), strict=True)
-        if self._is_restating or not new.all():
-            pairs = self._still_wanting(block, new.tolist(), pairs)
-        for key, at in pairs:
-            subscription = subscriptions.get(key)
-            if subscription is not None:
-                subscription.put(data[offsets[at] : offsets[at + 1]], header, numbers[at], late[at], custody)
-        custody.release()
-
-    def _still_wanting(
-        self, block: Block, new: list[bool], pairs: Iterable[tuple[int, int]]
-    ) -> Iterator[tuple[int, int]]:
-        """The subscriptions, with their events, for which these have not come.
-
-        An event that has come usually came for all of them; but not while a broker was being told what they
-        are. Then it comes again, from whoever kept it for the broker before.
-        """
-        for key, at in pairs:
-            event = block.header.origin, int(block.numbers[at])
-            if new[at]:
-                if self._is_restating:
-                    self._partial.setdefault(event, set()).add(key)
-                    if len(self._partial) > _PARTIAL_MAX:
-                        del self._partial[next(iter(self._partial))]
-                yield key, at
-            elif event in self._partial and key not in self._partial[event]:
-                self._partial[event].add(key)
-                yield key, at
+        report: asyncio.Future[bytes] = _future()
+        self._core.trace(key, data, partial(_fulfil, report), partial(_fail, report))
+        told: dict[str, Any] = msgspec.json.decode(await report)
+        return told
 
     # The end
 
@@ -421,21 +281,9 @@ class Client:
 
     async def close(self) -> None:
         """Say goodbye and end. What waits for an acknowledgement is told that it will not come."""
-        if not self._line.is_closed:
-            self._outlet.flush()
-            if self._line.is_connected:
-                try:
-                    async with asyncio.timeout(min(self._timeout, 2.0)):
-                        await self._ask(Bye)
-                except (TimeoutError, PenstockError):
-                    pass
-            self._line.is_closed = True
-        if self._implied is not None:
-            self._implied.cancel()
-        for subscription in self._subscriptions.values():
-            subscription.end(self._line.error)
-        self._outlet.fail(NetworkError("the client was closed before this was acknowledged"))
-        await self._line.close()
+        closed: asyncio.Future[None] = _future()
+        self._core.close(partial(_fulfil, closed, None))
+        await closed
 
     async def __aenter__(self) -> "Client":
         return self
@@ -446,7 +294,40 @@ class Client:
         await self.close()
 
 
-def _error_of(denied: Denied) -> PenstockError:
-    if denied.code == "access":
-        return AccessError(denied.reason)
-    return FilterError(denied.reason) if denied.code == "filter" else NetworkError(denied.reason)
+# Futures from callbacks. Whoever waited may have given up, and need not look at an error.
+
+
+def _future() -> "asyncio.Future[T]":
+    return asyncio.get_running_loop().create_future()
+
+
+def _fulfil(future: "asyncio.Future[T]", result: T) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: "asyncio.Future[T]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()
+
+
+def _answer(future: "asyncio.Future[Any]", json: bytes = b"") -> None:
+    _fulfil(future, json)
+
+
+def _settle(future: "asyncio.Future[None]", error: Exception | None) -> None:
+    if error is None:
+        _fulfil(future, None)
+    else:
+        _fail(future, error)
+
+
+def _tell(on_notice: Callable[[Notice], None], notice: Notice) -> None:
+    """Tell whoever wants to know; a mistake of theirs stops nothing here."""
+    try:
+        on_notice(notice)
+    except Exception as error:
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"on_notice failed for {notice.kind!r}", "exception": error}
+        )

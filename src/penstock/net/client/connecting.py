@@ -10,9 +10,9 @@ from typing import Any, Literal
 from penstock.errors import NetworkError
 from penstock.net.addresses import parse_url
 from penstock.net.client.client import Client
-from penstock.net.client.notices import Notice
-from penstock.net.opening import TcpWay
+from penstock.net.sockets import TcpWay
 from penstock.net.tls import client_context
+from penstock.node.client.notices import Notice
 
 
 class Connecting:

@@ -7,8 +7,8 @@ from typing import Any, Final, Protocol
 from penstock.errors import PenstockError
 from penstock.model.events import Event
 from penstock.model.values import Value
-from penstock.net.torture.oracle import Delivered, Published, Told
 from penstock.net.torture.plan import Client
+from penstock.net.torture.records import Delivered, Published, Told
 
 _AT_ONCE: Final = 50
 """Events that wait for their acknowledgement together."""

@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.errors import InputError
 from penstock.model.values import Value
-from penstock.net.config import Times
+from penstock.node.settings import Times
 from penstock.workloads import topologies
 
 HELD: Final = ("short", "stall", "lag", "slow", "storm")

@@ -15,9 +15,9 @@ import msgspec
 
 from penstock.net.torture.check import Verdict, check
 from penstock.net.torture.clients import Connect, Publisher, Records, Subscriber
-from penstock.net.torture.oracle import Interest, interests, wanted
 from penstock.net.torture.plan import Burst, Fault, Network, Round, draw_network, draw_round, final_round
 from penstock.net.torture.probing import Prober
+from penstock.net.torture.records import Interest, interests, wanted
 from penstock.net.torture.report import Options, Report, Row, describe, describe_all
 from penstock.net.torture.separation import Happened, Window, windows
 

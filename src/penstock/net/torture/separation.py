@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from penstock.net.config import Times
-from penstock.net.torture.oracle import Published, Told
 from penstock.net.torture.plan import Fault, Network, components
+from penstock.net.torture.records import Published, Told
+from penstock.node.settings import Times
 
 KEPT: Final = Times().resume + Times().grace
 """Seconds for which events are kept for those behind a failure."""

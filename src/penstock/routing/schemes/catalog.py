@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from penstock.errors import PenstockError
+from penstock.modules import brought_along
 from penstock.routing.schemes.covering import Covering, Lazy, Packing
 from penstock.routing.schemes.flooding import Flooding
 from penstock.routing.schemes.identity import Identity
@@ -25,7 +26,10 @@ SCHEMES: Final[dict[str, Callable[[], Scheme]]] = {
 
 
 def scheme_named(name: str) -> Callable[[], Scheme]:
-    """What makes the schemes of this name."""
-    if name not in SCHEMES:
+    """What makes the schemes of this name; or those of a class of its own, as "package.module:NAME"."""
+    if name in SCHEMES:
+        return SCHEMES[name]
+    if ":" not in name:
         raise PenstockError(f"no scheme {name!r}; there are {', '.join(SCHEMES)}")
-    return SCHEMES[name]
+    made: Callable[[], Scheme] = brought_along("scheme", name)
+    return made

@@ -8,14 +8,17 @@ brings.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Key
 from penstock.routing.offers import Offer
 
-K = TypeVar("K", bound=Key)
+Name: TypeAlias = Hashable
+"""What a scheme calls something: by the key of a subscription, or by its filter."""
+
+K = TypeVar("K", bound=Name)
 
 
 class Source(NamedTuple):
@@ -28,16 +31,16 @@ class Source(NamedTuple):
 class Asked(NamedTuple):
     """Something to ask of the neighbour, under a key; what these other keys stand for is no longer needed."""
 
-    key: Key
+    key: Name
     offer: Offer
-    replaces: tuple[Key, ...] = ()
+    replaces: tuple[Name, ...] = ()
 
 
 class Steps(NamedTuple):
     """How what is asked changes. Asking comes before taking back, so that nothing goes missing."""
 
     ask: list[Asked]
-    take_back: list[Key]
+    take_back: list[Name]
 
 
 NO_STEPS = Steps([], [])
@@ -59,7 +62,7 @@ class Scheme(ABC):
     """Whether nothing is asked for that nobody wants."""
 
     def __init__(self) -> None:
-        self.asked: dict[Key, Offer] = {}
+        self.asked: dict[Name, Offer] = {}
 
     @property
     def tests(self) -> int:
@@ -89,7 +92,7 @@ class Scheme(ABC):
         return steps
 
 
-Difference: TypeAlias = tuple[Key, Offer | None, Offer | None]
+Difference: TypeAlias = tuple[Name, Offer | None, Offer | None]
 """A name, with what was wanted under it and what is: an offer, or nothing."""
 
 
@@ -103,10 +106,10 @@ class Wanted:
     def __init__(self, *, by_subscription: bool = False) -> None:
         self._by_subscription = by_subscription
         self._made: dict[Source, Offer] = {}
-        self._sources: dict[Key, dict[Source, frozenset[str]]] = {}
-        self._wanted: dict[Key, Offer] = {}
+        self._sources: dict[Name, dict[Source, frozenset[str]]] = {}
+        self._wanted: dict[Name, Offer] = {}
 
-    def of(self, name: Key) -> Offer | None:
+    def of(self, name: Name) -> Offer | None:
         """What is wanted under this name."""
         return self._wanted.get(name)
 
@@ -133,10 +136,10 @@ class Wanted:
             del self._sources[name]
         return self._recount(name, offer.filter)
 
-    def _name(self, source: Source, offer: Offer) -> Key:
+    def _name(self, source: Source, offer: Offer) -> Name:
         return source.key if self._by_subscription else offer.filter
 
-    def _recount(self, name: Key, predicate: Predicate) -> list[Difference]:
+    def _recount(self, name: Name, predicate: Predicate) -> list[Difference]:
         was = self._wanted.get(name)
         sources = self._sources.get(name)
         if sources is None:

@@ -1,30 +1,56 @@
 """No event went over a link twice in the same direction: there is no way in a circle for events."""
 
 from collections.abc import Iterator
+from typing import Any, ClassVar, Final
 
 from penstock.sim.checkers.checker import Checker
 from penstock.sim.network import Network
-from penstock.wire.messages import Publish
+from penstock.wire.messages import Events
+
+_REMEMBERED_MAX: Final = 500_000
+"""Events on links that are remembered, the last ones: what goes in a circle comes back soon."""
+
+_RESTARTED: Final = ""
 
 
 class Loops(Checker):
-    """Remembers which links each event went over."""
+    """Notes which links each event went over, and looks through it at rest or when it is much.
+
+    Most of what is simulated are events on links, so that noting them must cost little.
+    """
+
+    holds: ClassVar[tuple[str, ...]] = ("No event goes over a link twice in the same direction.",)
 
     def __init__(self, network: Network) -> None:
         super().__init__(network)
-        self._carried: dict[tuple[str, int, str, str, int], None] = {}
+        self._noted: list[tuple[str, str, str, Any]] = []
         self._wrong: list[str] = []
 
-    def on_carry(self, a: str, b: str, publish: Publish) -> None:  # noqa: D102
-        # A broker that has lost its memory may pass an event on again.
-        name = a, self.network.nodes[a].lives, b, publish.tree, publish.number
-        if name in self._carried:
-            self._wrong.append(
-                f"{publish.event} ({publish.tree} {publish.number}) went from {a} to {b} twice"
-            )
-        self._carried[name] = None
+    def on_carry(self, a: str, b: str, events: Events, now: float) -> None:  # noqa: D102 - as in Observer
+        noted = self._noted
+        noted.append((a, b, events.header.origin, events.numbers))
+        if len(noted) > 2 * _REMEMBERED_MAX:
+            self._look_through()
+            del self._noted[:-_REMEMBERED_MAX]
+
+    def on_fault(self, what: str, broker: str, link: str, about: dict[str, Any], now: float) -> None:  # noqa: D102
+        if what == "Restart" and not about["state"]:
+            # A broker that has lost its memory may pass an event on again.
+            self._noted.append((broker, _RESTARTED, "", 0))
+
+    def _look_through(self) -> None:
+        carried: dict[str, set[tuple[str, str, int]]] = {}
+        for a, b, origin, numbers in self._noted:
+            if b == _RESTARTED:
+                carried.pop(a, None)
+                continue
+            number = numbers if isinstance(numbers, int) else int(numbers[0])
+            of_broker = carried.setdefault(a, set())
+            if (b, origin, number) in of_broker:
+                self._wrong.append(f"event {number} of {origin} went from {a} to {b} twice")
+            of_broker.add((b, origin, number))
 
     def at_rest(self) -> Iterator[str]:  # noqa: D102
-        yield from self._wrong
-        self._wrong = []
-        self._carried.clear()
+        self._look_through()
+        yield from dict.fromkeys(self._wrong)
+        self._noted, self._wrong = [], []

@@ -5,21 +5,42 @@ advertisement it overlaps; and each entry must be needed by one that came that w
 """
 
 from collections.abc import Iterator
+from typing import ClassVar, Final
 
-from penstock.broker.trees import HERE
+from penstock.broker.trees.trees import HERE
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import covers, overlaps
 from penstock.model.names import Tree
+from penstock.routing.schemes.catalog import scheme_named
 from penstock.sim.checkers.checker import Checker
+from penstock.sim.checkers.trees import tree_broker
+from penstock.sim.network import Network
+
+ENTRIES_MAX: Final = 2_000
+"""Entries of all tables together, in networks that are looked at: filters are compared with many others."""
 
 
 class Tables(Checker):
     """Compares every table with what it must hold."""
 
+    holds: ClassVar[tuple[str, ...]] = (
+        "At rest, tables hold what live subscriptions need, and nothing else.",
+    )
+
+    exact: ClassVar[bool] = True
+
+    def __init__(self, network: Network) -> None:
+        super().__init__(network)
+        self._is_perfect = scheme_named(network.settings.scheme)().perfect
+
+    def why_not(self) -> str:  # noqa: D102 - as in Checker
+        entries = sum(broker.facts().subscriptions for broker in self.network.running())
+        return f"more than {ENTRIES_MAX:,} entries" if entries > ENTRIES_MAX else ""
+
     def at_rest(self) -> Iterator[str]:  # noqa: D102
         network = self.network
         for members in network.components():
-            if any(network.broker(name).floods for name in members):
+            if any(tree_broker(network, name).floods for name in members):
                 continue
             needed = self._needed(members)
             for name in sorted(members):
@@ -33,12 +54,12 @@ class Tables(Checker):
             if client.home not in members:
                 continue
             for predicate in client.subscriptions.values():
-                for tree, branch in network.broker(client.home).trees.items():
+                for tree, branch in tree_broker(network, client.home).trees.items():
                     if overlaps(predicate, branch.filter):
-                        at, link = client.home, client.name
+                        at, link = client.home, client.link
                         while True:
                             needed.setdefault((at, link, tree), {})[predicate] = None
-                            way = network.broker(at).trees[tree].way
+                            way = tree_broker(network, at).trees[tree].way
                             if not way or way == HERE:
                                 break
                             at, link = way, at
@@ -48,8 +69,9 @@ class Tables(Checker):
         self, name: str, needed: dict[tuple[str, str, Tree], dict[Predicate, None]]
     ) -> Iterator[str]:
         known: dict[tuple[str, str, Tree], list[Predicate]] = {}
-        for (link, _key), entry in self.network.broker(name).table.entries():
-            if not entry.trees and link not in self.network.clients:
+        clients = {client.link for client in self.network.clients.values()}
+        for (link, _key), entry in tree_broker(self.network, name).table.entries():
+            if not entry.trees and link not in clients:
                 yield f"{name} knows {entry.filter} from {link} on no tree"
             for tree in entry.trees:
                 known.setdefault((name, link, tree), []).append(entry.filter)
@@ -69,4 +91,4 @@ class Tables(Checker):
         if not any(covers(predicate, wanted) for wanted in needed):
             return "which nobody needs"
         wanted = Predicate([f for p in needed for f in p.filters])
-        return "more than is wanted" if self.network.is_perfect and not covers(wanted, predicate) else ""
+        return "more than is wanted" if self._is_perfect and not covers(wanted, predicate) else ""

@@ -1,46 +1,78 @@
 """At rest, each broker knows just the trees of publishers that it can reach, and the ways lead there."""
 
 from collections.abc import Iterator
+from typing import ClassVar, Final
 
-from penstock.broker.trees import HERE
+from penstock.broker.trees.broker import Broker
+from penstock.broker.trees.trees import HERE
+from penstock.errors import PenstockError
 from penstock.model.names import Tree
 from penstock.sim.checkers.checker import Checker
+from penstock.sim.network import Network
+
+TREES_MAX: Final = 200_000
+"""Trees that brokers know, all together, in networks that are looked at."""
+
+
+def tree_broker(network: Network, name: str) -> Broker:
+    """A running broker of a network whose protocol is trees."""
+    broker = network.broker(name)
+    if not isinstance(broker, Broker):
+        raise PenstockError(f"{name} runs {network.protocol.name}, which has no trees")
+    return broker
 
 
 class Ways(Checker):
     """Walks from every broker to every publisher."""
 
+    holds: ClassVar[tuple[str, ...]] = (
+        "At rest, each broker knows just the trees that it can reach, and its ways lead to their publishers.",
+    )
+
+    exact: ClassVar[bool] = True
+
+    def why_not(self) -> str:  # noqa: D102 - as in Checker
+        trees = sum(broker.facts().trees for broker in self.network.running())
+        return f"more than {TREES_MAX:,} entries" if trees > TREES_MAX else ""
+
     def at_rest(self) -> Iterator[str]:  # noqa: D102
-        network = self.network
-        for members in network.components():
-            yield from self._compare(members)
-            live = {tree for name in members for tree in network.broker(name).trees.through(HERE)}
-            for name in sorted(members):
-                known = {tree for tree, _branch in network.broker(name).trees.items()}
+        for members in self.network.components():
+            brokers = {name: tree_broker(self.network, name) for name in sorted(members)}
+            yield from self._compare(brokers)
+            live = {tree for broker in brokers.values() for tree in broker.trees.through(HERE)}
+            for name, broker in brokers.items():
+                known = {tree for tree, _branch in broker.trees.items()}
                 for tree in sorted(live - known):
                     yield f"{name} does not know {tree}"
                 for tree in sorted(known - live):
                     yield f"{name} still knows {tree}"
-                for tree in sorted(live & known):
-                    yield from self._walk(name, tree)
+            for tree in sorted(live):
+                yield from self._walk(brokers, tree)
 
-    def _compare(self, members: set[str]) -> Iterator[str]:
+    def _compare(self, brokers: dict[str, Broker]) -> Iterator[str]:
         """What brokers advertise must be what their clients do, or everything."""
-        for name in sorted(members):
-            trees = self.network.broker(name).trees
-            here = sorted(str(trees[tree].filter) for tree in trees.through(HERE))
-            clients = [client for client in self.network.clients.values() if client.home == name]
-            wanted = sorted(str(p) for client in clients for p in client.advertisements.values())
-            if here != (wanted if self.network.advertisements else ["true"]):
+        advertised: dict[str, list[str]] = {}
+        for client in self.network.clients.values():
+            advertised.setdefault(client.home, []).extend(map(str, client.advertisements.values()))
+        for name, broker in brokers.items():
+            here = sorted(str(broker.trees[tree].filter) for tree in broker.trees.through(HERE))
+            wanted = sorted(advertised.get(name, []))
+            if here != (wanted if self.network.settings.advertisements else ["true"]):
                 yield f"{name} advertises {here}, its clients {wanted}"
 
-    def _walk(self, name: str, tree: Tree) -> Iterator[str]:
-        passed = [name]
-        while True:
-            way = self.network.broker(passed[-1]).trees[tree].way
-            if way == HERE:
-                return
-            if way is None or way in passed:
-                yield f"the way of {name} to {tree} leads {' '.join(passed)} {way}"
-                return
-            passed.append(way)
+    def _walk(self, brokers: dict[str, Broker], tree: Tree) -> Iterator[str]:
+        """From each broker that knows a tree to its publisher, or to one from where the way is known."""
+        arrives: set[str] = set()
+        for name, broker in brokers.items():
+            passed = [name] if tree in broker.trees else []
+            while passed and passed[-1] not in arrives:
+                branch = brokers[passed[-1]].trees.get(tree)
+                way = None if branch is None else branch.way
+                if way == HERE:
+                    break
+                if way is None or way in passed or way not in brokers:
+                    yield f"the way of {name} to {tree} leads {' '.join(passed)} {way}"
+                    passed = []
+                    break
+                passed.append(way)
+            arrives.update(passed)

@@ -24,7 +24,7 @@ What differs from the paper:
   where another subscription matches is one where ways part, whatever a scheme leaves out of tables beyond it.
 - If nobody else wants an event, its distance is that of the publisher's broker, which has it anyway: so the
   paper's counting has it, though not its definition. So phi is 1 there at the latest.
-- A publisher is an advertisement, that is, its tree (seed paper 004); without advertisements, a broker.
+- A publisher is the origin of events: a client and its advertisement.
 - Overlays may have cycles; the way of an event is that of its tree.
 - Nothing expires or is purged: select the rows that matter, by the time `at` for example.
 - The paper says that in table I the critical distance at 90 % is 10. By its own equation it is 7, the largest
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TRACE: Final = (
-    "kind string, at double, broker string, link string, tree string, number long, "
+    "kind string, at double, broker string, link string, origin string, number long, "
     "subscriptions array<string>"
 )
 """What is read of the lines of a trace: `spark.read.schema(TRACE).json(path)`. One trace is of one run."""
@@ -61,7 +61,7 @@ _NEEDED: Final = ("publication", "publisher", "subscription", "distance")
 class Line(NamedTuple):
     """What matters of a line of a trace: an event came to a broker over a link, or to a client there."""
 
-    tree: str
+    origin: str
     number: int
     at: float
     broker: str
@@ -154,7 +154,7 @@ def history_from_trace(lines: "DataFrame") -> "DataFrame":
         )
     column = functions.col
     told = lines.where(column("kind").isin("Publish", "Deliver") & column("number").isNotNull()).select(
-        "tree",
+        "origin",
         column("number").cast("long"),
         column("at").cast("double"),
         "broker",
@@ -162,7 +162,7 @@ def history_from_trace(lines: "DataFrame") -> "DataFrame":
         functions.when(column("kind") == "Deliver", column("subscriptions")).alias("subscriptions"),
     )
     # All lines of a publication in one task, one after the other.
-    together = told.repartition("tree", "number").sortWithinPartitions("tree", "number", "at")
+    together = told.repartition("origin", "number").sortWithinPartitions("origin", "number", "at")
     return together.mapInArrow(history_of_batches, HISTORY)
 
 
@@ -186,7 +186,7 @@ def history_of_batches(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.Reco
         ]
     )
     entries: list[Entry] = []
-    for _publication, of_one in groupby(lines, key=lambda line: (line.tree, line.number)):
+    for _publication, of_one in groupby(lines, key=lambda line: (line.origin, line.number)):
         entries += entries_of(list(of_one))
         if len(entries) >= _ENTRIES:
             yield _batch(entries, schema)
@@ -222,7 +222,7 @@ def entries_of(lines: Iterable[Line]) -> list[Entry]:
         for passed in ways[broker]:
             needed[passed] = needed.get(passed, 0) + 1
     return [
-        Entry(line.number, line.tree, client, name, _distance(ways[broker], needed), line.at)
+        Entry(line.number, line.origin, client, name, _distance(ways[broker], needed), line.at)
         for (broker, client, name), line in deliveries.items()
     ]
 

@@ -48,8 +48,9 @@ CLOCK: Final = frozenset(
 """Columns of results that tell of the machine."""
 
 _TASK: Final = "task"
-_LEFT_OUT: Final = frozenset({"scenario", "by_broker"})
-"""Of results: the one is a column already, the other has as many entries as there are brokers."""
+_LEFT_OUT: Final = frozenset({"scenario", "by_broker", "checks"})
+"""Of results: the first is a column already, the second has as many entries as there are brokers, and whether
+all checks held is in `is_right`."""
 
 
 class Column(NamedTuple):

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.errors import NetworkError, PenstockError
-from penstock.net.client.notices import Notice
 from penstock.net.client.subscriptions import Received, Subscription
+from penstock.node.client.notices import Notice
 from penstock.spark.source.connection import connecting
 from penstock.spark.source.log import Entry, Log
 from penstock.spark.source.news import tell

@@ -7,8 +7,8 @@ from pathlib import Path
 from penstock.errors import InputError
 from penstock.net.addresses import parse_url
 from penstock.net.client.connecting import Connecting, connect
-from penstock.net.client.notices import Notice
 from penstock.net.tls import client_context
+from penstock.node.client.notices import Notice
 from penstock.spark.source.options import Options
 
 

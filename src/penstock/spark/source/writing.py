@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from penstock.errors import EventError
 from penstock.model.arrow import events_from_arrow
 from penstock.model.events import Event, Unsupported
-from penstock.net.client.notices import Notice
+from penstock.node.client.notices import Notice
 from penstock.spark.source.connection import connecting
 from penstock.spark.source.options import Options
 from penstock.spark.source.rows import arrow_schema, check_columns, filled

@@ -1,0 +1,157 @@
+"""`protocol = "flood"`: every event goes to every node, and is matched only against the clients' own filters.
+
+The smallest protocol there is: nodes know no trees, tell each other nothing but events, and drop what has
+come before. It is the baseline that others are compared with, and shows all that a protocol needs.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+from penstock.broker.clients import Client, Clients
+from penstock.broker.core import Facts
+from penstock.broker.effects import Effect, Refuse
+from penstock.broker.forwarding import EVERYTHING, Forwarding
+from penstock.broker.local import LinkDown, LinkUp
+from penstock.broker.needs import Matching
+from penstock.broker.table import Entry, Table
+from penstock.errors import PenstockError
+from penstock.filters.languages import sql
+from penstock.filters.parsing import as_predicate
+from penstock.filters.predicate import Predicate
+from penstock.routing.schemes.scheme import Source
+from penstock.wire.blocks import Block, Header
+from penstock.wire.messages import (
+    Advertise,
+    Events,
+    Message,
+    Publish,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+
+_ANYWHERE: Final = ""
+"""What all events have for a tree."""
+
+_advertised = lru_cache(4096)(sql.parse)
+
+
+class _Everywhere:
+    """The routes of this protocol: to all targets, and to clients here that want it."""
+
+    def __init__(
+        self, table: Table, links: set[str], targets: Callable[[str], Iterable[str]], *, advertisements: bool
+    ) -> None:
+        self.links = links
+        self.trees = frozenset({_ANYWHERE})
+        self._table = table
+        self._targets = targets
+        self._advertisements = advertisements
+        self.match = table.match
+
+    def tree_of(self, client: Client, key: str) -> tuple[str, Predicate] | None:
+        if not self._advertisements:
+            return _ANYWHERE, client.grants.advertise or EVERYTHING
+        text = client.advertisements.get(key)
+        return None if text is None else (_ANYWHERE, _advertised(text))
+
+    def wanting(self, events: Events, found: Any, header: Header, link: str) -> Iterable[tuple[str, Events]]:
+        passed = events.with_header(header)
+        everywhere: list[tuple[str, Events]] = [(to, passed) for to in self._targets(link) if to != link]
+        return everywhere + list(self._table.wanting(events, found, header))
+
+
+class FloodNode:
+    """One node."""
+
+    hears_load = False
+
+    def __init__(self, name: str, matching: Matching, *, advertisements: bool = True) -> None:
+        self.name = name
+        self._clients = Clients()
+        self._table = Table(matching, self._clients)
+        self.links: set[str] = set()
+        """The neighbours."""
+        routes = _Everywhere(self._table, self.links, self.targets, advertisements=advertisements)
+        self._forwarding = Forwarding(routes, self._clients, matching)
+
+    def targets(self, _link: str) -> Iterable[str]:
+        """The neighbours that are sent events which came over a link: all, but that nothing goes back."""
+        return sorted(self.links)
+
+    def handle(self, message: Message | Block, link: str, _now: float) -> list[Effect]:
+        """Take a message that came over a link; return what is to be done about it."""
+        effects: list[Effect] = []
+        if isinstance(message, Publish | Block):
+            self._forwarding.on_events(message, link, effects)
+        elif isinstance(message, LinkUp):
+            self._leave(link)
+            if message.client:
+                self._clients[link] = Client.of(message)
+            else:
+                self.links.add(link)
+        elif isinstance(message, LinkDown):
+            # One that may come back is still sent events, which the runtime keeps for it meanwhile.
+            if not message.keep:
+                self._leave(link)
+        elif isinstance(message, Subscribe | Unsubscribe | Advertise | Unadvertise):
+            if link not in self._clients:
+                raise PenstockError(f"{self.name}: {message.kind} is for clients, which {link!r} is not")
+            why_not = self._change(message, link, self._clients[link])
+            if why_not is not None:
+                effects.append(Refuse(link, why_not))
+        return effects
+
+    def _change(
+        self, message: Subscribe | Unsubscribe | Advertise | Unadvertise, link: str, client: Client
+    ) -> str | None:
+        """Change what a client wants or publishes; return why not, if it may not."""
+        if isinstance(message, Advertise):
+            predicate = as_predicate(message.filter)
+            why_not = client.why_not_advertise(message.tree, predicate)
+            if why_not is None:
+                client.advertisements[message.tree] = predicate.to_sql()
+            return why_not
+        if isinstance(message, Unadvertise):
+            client.advertisements.pop(message.tree, None)
+            return None
+        if isinstance(message, Subscribe):
+            predicate = as_predicate(message.filter)
+            why_not = client.why_not_subscribe(message.key, predicate)
+            if why_not is None:
+                client.subscriptions[message.key] = str(message.key)
+                client.names[message.key] = message.key
+                self._table.put(Source(link, message.key), Entry(predicate, frozenset({_ANYWHERE})))
+            return why_not
+        if client.subscriptions.pop(message.key, None) is not None:
+            del client.names[message.key]
+            self._table.drop(Source(link, message.key))
+        return None
+
+    def _leave(self, link: str) -> None:
+        self.links.discard(link)
+        client = self._clients.pop(link, None)
+        for key in [] if client is None else client.names:
+            self._table.drop(Source(link, key))
+
+    def facts(self) -> Facts:
+        """What may be asked of any core."""
+        forwarding = self._forwarding
+        return Facts(
+            subscriptions=len(self._table),
+            filters=self._table.filters,
+            matched=self._table.matched,
+            duplicates=forwarding.duplicates,
+            late=forwarding.late,
+            withheld=forwarding.withheld,
+            unrouted=forwarding.unrouted,
+        )
+
+    def client(self, link: str) -> Client:
+        """What is known of a client that is there."""
+        return self._clients[link]
+
+    def close(self) -> None:
+        """Have a matcher that others share forget what was known here."""
+        self._table.clear()

@@ -1,0 +1,161 @@
+"""Advertisements: how trees grow through a broker, fall, and are mended (see `trees`)."""
+
+from collections.abc import Iterable
+
+from penstock.broker.trees.outbox import Outbox
+from penstock.broker.trees.subscribing import Subscribing
+from penstock.broker.trees.trees import HERE, Trees
+from penstock.filters.predicate import Predicate
+from penstock.model.names import Tree
+from penstock.wire.messages import Advertise, Lost, Unadvertise, Unreachable
+
+
+class Advertising:
+    """Keeps the trees, and has what is bound to them follow."""
+
+    def __init__(
+        self,
+        name: str,
+        incarnation: int,
+        trees: Trees,
+        subscribing: Subscribing,
+        outbox: Outbox,
+        linger: float,
+    ) -> None:
+        self._name = name
+        self._incarnation = incarnation
+        self._trees = trees
+        self._subscribing = subscribing
+        self._outbox = outbox
+        self._linger = linger
+        self._losses = 0
+        self._lost_by: dict[str, tuple[int, int]] = {}
+
+    def offered_to(self, link: str) -> tuple[Advertise, ...]:
+        """All that a neighbour can reach through this broker."""
+        return tuple(
+            Advertise(tree, branch.filter, branch.epoch)
+            for tree, branch in self._trees.items()
+            if branch.way is not None and branch.way != link
+        )
+
+    def plant(self, tree: Tree, predicate: Predicate, epoch: int, way: str, now: float = 0.0) -> None:
+        """Take the first copy of an advertisement, pass it on, and bind to its tree what overlaps it.
+
+        Events are asked for on a new way before they are no longer asked for on the old one, if brokers
+        linger: until all along the new way know of it, events come the old way.
+        """
+        before = self._trees.plant(tree, predicate, epoch, way)
+        self._outbox.tell_all(Advertise(tree, predicate, epoch), way)
+        if before != way:
+            if before is not None and way != HERE:
+                # It was told that the tree can be reached through here, which is so no longer.
+                self._outbox.tell(way, [Unreachable(tree)])
+            if before is not None and self._linger and self._subscribing.knows(before):
+                self._trees.linger(tree, before, now + self._linger)
+            else:
+                self._subscribing.reoffer_all(tree, before)
+        self._subscribing.bind(tree, predicate)
+        self._subscribing.reoffer_all(tree, way)
+
+    def fell(self, tree: Tree, now: float, but: str = "") -> None:
+        """An advertisement is taken back: tell all but one, and unbind what was bound to its tree."""
+        self._trees.fell(tree, now, unadvertised=True)
+        self._outbox.tell_all(Unadvertise(tree), but)
+        self._subscribing.reoffer_everywhere(tree)
+        self._subscribing.unbind(tree)
+
+    # Messages
+
+    def on_advertise(self, message: Advertise, link: str, now: float) -> None:
+        """A neighbour can reach a tree."""
+        tree = message.tree
+        self._trees.offer(tree, link)
+        if self._trees.is_news(tree, message.epoch):
+            self.plant(tree, message.filter, message.epoch, link, now)
+        elif self._trees.is_missed(tree):
+            # The neighbour knows a way, but it may lead through here; with a new epoch it will not.
+            self._ask_for([tree], now)
+
+    def on_unadvertise(self, message: Unadvertise, link: str, now: float) -> None:
+        """An advertisement has been taken back."""
+        self._trees.retract(link, message.tree)
+        if message.tree in self._trees:
+            self.fell(message.tree, now, link)
+
+    def on_unreachable(self, message: Unreachable, link: str, now: float) -> None:
+        """A neighbour cannot reach a tree any more."""
+        self._trees.retract(link, message.tree)
+        branch = self._trees.get(message.tree)
+        if branch is not None and branch.way == link:
+            # Whoever noticed first has asked for a new way.
+            self._orphan([message.tree], link, now)
+
+    def on_lost(self, message: Lost, link: str, now: float) -> None:
+        """A broker has lost its way to trees: pass it on, and answer for those that come from here."""
+        if message.broker == self._name or self._lost_by.get(message.broker, (-1, 0)) >= message.count:
+            return
+        self._lost_by[message.broker] = message.count
+        self._outbox.tell_all(message, link)
+        for tree, epoch in message.trees:
+            branch = self._trees.get(tree)
+            if branch is not None:
+                branch.asked_at = now
+                if branch.way == HERE and branch.epoch <= epoch:
+                    self.plant(tree, branch.filter, epoch + 1, HERE)
+
+    def on_all(self, messages: tuple[Advertise, ...], link: str, now: float, *, anew: bool) -> None:
+        """A neighbour says all that it can reach; anew, if it may have forgotten by which way."""
+        self._trees.retract(link)
+        there = frozenset() if anew else frozenset(message.tree for message in messages)
+        self.cut(self._trees.through(link) - there, link, now)
+        for message in messages:
+            self.on_advertise(message, link, now)
+
+    def forget(self, link: str, now: float) -> None:
+        """Nothing can be reached through a neighbour any more."""
+        self._trees.retract(link)
+        self.cut(self._trees.through(link), link, now)
+
+    # Mending
+
+    def cut(self, trees: Iterable[Tree], link: str, now: float) -> None:
+        """The link was the way to these trees, and is so no longer: have them advertised anew."""
+        trees = sorted(trees)
+        self._orphan(trees, link, now)
+        self._ask_for(trees, now)
+
+    def _orphan(self, trees: list[Tree], link: str, now: float) -> None:
+        self._trees.orphan(trees, now)
+        for tree in trees:
+            self._outbox.tell_all(Unreachable(tree), link)
+            self._subscribing.reoffer_all(tree, link)
+
+    def let_go(self, now: float) -> None:
+        """Ask no more on ways that were left a while ago."""
+        for tree, link in self._trees.let_go(now):
+            self._subscribing.reoffer_all(tree, link)
+
+    def on_tick(self, now: float, lease: float) -> None:
+        """Forget orphans whose lease has run out; ask again for the others, and for what neighbours know."""
+        over = [tree for tree, branch in self._trees.orphans() if now - branch.orphan_since > lease]
+        for tree in over:
+            self._trees.fell(tree, now, unadvertised=False)
+            self._subscribing.unbind(tree)
+        orphans = [tree for tree, _branch in self._trees.orphans()]
+        gone = [tree for tree in self._trees.offered() if tree not in self._trees]
+        self._ask_for(orphans + gone, now, every=lease / 3)
+
+    def _ask_for(self, trees: Iterable[Tree], now: float, *, every: float = 0.0) -> None:
+        """Ask whoever these trees come from to advertise them anew, unless that was asked lately."""
+        wanted = []
+        for tree in trees:
+            branch = self._trees.get(tree)
+            if branch is not None:
+                if now - branch.asked_at < every:
+                    continue
+                branch.asked_at = now
+            wanted.append((tree, self._trees.last_epoch(tree)))
+        if wanted:
+            self._losses += 1
+            self._outbox.tell_all(Lost(self._name, (self._incarnation, self._losses), tuple(wanted)))

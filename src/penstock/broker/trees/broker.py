@@ -1,0 +1,333 @@
+"""The broker: messages in, effects out.
+
+Advertisements span trees (`trees`, `advertising`), subscriptions are bound to the trees whose advertisements
+they overlap and travel towards their publishers (`subscribing`), and events come back the way that
+subscriptions went (`pathways`), as in seed paper 004, section 3.2. Which subscriptions a neighbour needs
+to know of is the scheme's affair (`penstock.routing.schemes`). Without advertisements, each broker
+advertises everything in its own name, so that there are trees all the same, and all of it works on overlays
+with circles too.
+
+State is soft: each neighbour's is kept while it is heard of, and is put in place as a whole when a link
+comes up or something was missed (`sessions`). The core reads no clock, draws nothing at random and knows no
+sockets.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from penstock.broker.clients import Client, Clients
+from penstock.broker.core import Facts
+from penstock.broker.effects import Effect, Refuse, Wake
+from penstock.broker.forwarding import EVERYTHING, Forwarding
+from penstock.broker.local import LinkDown, LinkUp, Tick, Woken
+from penstock.broker.needs import Matching
+from penstock.broker.table import Table
+from penstock.broker.trees.advertising import Advertising
+from penstock.broker.trees.outbox import Outbox
+from penstock.broker.trees.pathways import Pathways
+from penstock.broker.trees.sessions import Arrival, LinkState
+from penstock.broker.trees.subscribing import Subscribing
+from penstock.broker.trees.trees import HERE, Trees
+from penstock.errors import PenstockError
+from penstock.filters.parsing import as_predicate
+from penstock.routing.schemes.scheme import Scheme, Source
+from penstock.wire.blocks import Block
+from penstock.wire.messages import (
+    Advertise,
+    Alive,
+    Body,
+    Control,
+    Message,
+    Publish,
+    Resync,
+    Subscribe,
+    Sync,
+    Unadvertise,
+    Unreachable,
+    Unsubscribe,
+)
+
+_OF_CLIENTS: Final = (Advertise, Unadvertise, Subscribe, Unsubscribe)
+
+
+class Broker:
+    """One broker. `handle` is all that a runtime calls.
+
+    `incarnation` must be higher than in any earlier life of a broker of this name that did not keep its
+    state. `lease` is for how long a neighbour's state stays without hearing of it, in the unit of `now`; the
+    runtime then says Tick a few times in that time. Without a lease, only LinkDown ends it. `linger` is for
+    how long events of a tree are still asked for on a way that another has taken the place of. `condenses`:
+    neighbours are told once of what one message changes several times.
+    """
+
+    hears_load = False
+
+    def __init__(
+        self,
+        name: str,
+        make_scheme: Callable[[], Scheme],
+        matching: Matching,
+        *,
+        advertisements: bool = True,
+        incarnation: int = 0,
+        lease: float | None = None,
+        linger: float = 0.0,
+        condenses: bool = False,
+    ) -> None:
+        scheme = make_scheme()
+        self.name = name
+        self.floods = scheme.floods
+        self.trees = Trees()
+        self._clients = clients = Clients()
+        self.table = Table(matching, clients, knows_all=scheme.knows_all)
+        self._advertisements = advertisements
+        self._incarnation = incarnation
+        self._lease = lease
+        self._ups = self._made = 0
+        self._outbox = outbox = Outbox(packs=scheme.packs, condenses=condenses)
+        self._subscribing = Subscribing(self.table, self.trees, clients, outbox, make_scheme)
+        self._advertising = Advertising(name, incarnation, self.trees, self._subscribing, outbox, linger)
+        self._away: set[str] = set()
+        pathways = Pathways(
+            self.table, self.trees, clients, outbox, self._away, scheme, advertisements=advertisements
+        )
+        self._forwarding = Forwarding(pathways, clients, matching)
+        self._wakes_at = float("inf")
+        self._handlers: Final[dict[type, Callable[..., None]]] = {
+            Advertise: self._on_client_advertise,
+            Unadvertise: self._on_client_unadvertise,
+            Subscribe: self._on_client_subscribe,
+            Unsubscribe: self._on_client_unsubscribe,
+            Control: self._on_control,
+            Sync: self._on_sync,
+            Resync: self._on_resync,
+            Alive: self._on_alive,
+            LinkUp: self._on_link_up,
+            LinkDown: self._on_link_down,
+            Tick: self._on_tick,
+            Woken: self._on_woken,
+        }
+        if not advertisements:
+            self._advertising.plant(self._new_name(), EVERYTHING, 0, HERE)
+
+    @property
+    def schemes(self) -> dict[str, Scheme]:
+        """What looks after each neighbour."""
+        return self._subscribing.schemes
+
+    def facts(self) -> Facts:
+        """What may be asked of any core."""
+        forwarding = self._forwarding
+        return Facts(
+            subscriptions=len(self.table),
+            filters=self.table.filters,
+            trees=len(self.trees),
+            matched=self.table.matched,
+            covering_tests=sum(scheme.tests for scheme in self.schemes.values()),
+            duplicates=forwarding.duplicates,
+            late=forwarding.late,
+            withheld=forwarding.withheld,
+            unrouted=forwarding.unrouted,
+        )
+
+    def client(self, link: str) -> Client:
+        """What is known of a client that is there."""
+        return self._clients[link]
+
+    def close(self) -> None:
+        """Have a matcher that others share forget what was known here."""
+        self.table.clear()
+
+    def handle(self, message: Message | Block, link: str, now: float) -> list[Effect]:
+        """Take a message that came over a link; return what is to be done about it, in this order.
+
+        Events that are sent again after a failure come from the link "".
+        """
+        kind = type(message)
+        if kind is Publish or kind is Block:
+            forwarded: list[Effect] = []
+            self._forwarding.on_events(message, link, forwarded)  # type: ignore[arg-type]
+            return forwarded
+        effects = self._outbox.open()
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise PenstockError(f"{self.name}: a broker is not sent {kind.__name__} by itself")
+        if kind in _OF_CLIENTS and link not in self._clients:
+            is_neighbour = link in self._outbox.links
+            how = "is a neighbour, which says so in a Control" if is_neighbour else "is not connected"
+            raise PenstockError(f"{self.name}: {kind.__name__} is for clients; {link!r} {how}")
+        try:
+            handler(message, link, now)
+        except Exception:
+            self._outbox.discard()
+            raise
+        self._outbox.close()
+        self._ask_to_be_woken(effects)
+        return effects
+
+    def _ask_to_be_woken(self, effects: list[Effect]) -> None:
+        """When ways that were left are to be let go of."""
+        at = self.trees.leaves_at
+        if at < self._wakes_at:
+            self._wakes_at = at
+            effects.append(Wake(at))
+
+    def _on_woken(self, _message: Woken, _link: str, now: float) -> None:
+        self._wakes_at = float("inf")
+        self._advertising.let_go(now)
+
+    # Clients
+
+    def _refuse(self, link: str, why: str) -> None:
+        self._outbox.effects.append(Refuse(link, why))
+
+    def _on_client_advertise(self, message: Advertise, link: str, now: float) -> None:
+        client = self._clients[link]
+        predicate = as_predicate(message.filter)
+        why_not = client.why_not_advertise(message.tree, predicate)
+        if why_not is not None:
+            self._refuse(link, why_not)
+            return
+        if not self._advertisements:
+            return
+        known = client.advertisements
+        before = known.get(message.tree)
+        known[message.tree] = tree = self._new_name()
+        self._advertising.plant(tree, predicate, 0, HERE)
+        if before is not None:
+            self._advertising.fell(before, now)
+
+    def _on_client_unadvertise(self, message: Unadvertise, link: str, now: float) -> None:
+        tree = self._clients[link].advertisements.pop(message.tree, None)
+        if tree is not None:
+            self._advertising.fell(tree, now)
+
+    def _on_client_subscribe(self, message: Subscribe, link: str, _now: float) -> None:
+        client = self._clients[link]
+        predicate = as_predicate(message.filter)
+        why_not = client.why_not_subscribe(message.key, predicate)
+        if why_not is not None:
+            self._refuse(link, why_not)
+            return
+        # A name of its own for each filter, so that nobody has to compare the filters of one subscription.
+        self._subscribing.on_client_subscribe(message, link, self._new_name())
+
+    def _on_client_unsubscribe(self, message: Unsubscribe, link: str, _now: float) -> None:
+        self._subscribing.on_client_unsubscribe(message, link)
+
+    def _new_name(self) -> str:
+        self._made += 1
+        return f"{self.name}/{self._incarnation}.{self._made}"
+
+    # Links
+
+    def _on_link_up(self, message: LinkUp, link: str, now: float) -> None:
+        if not link:
+            raise PenstockError(f"{self.name}: a link has a name")
+        if link in self._outbox.links or link in self._clients:
+            # It must have been down for a while, unnoticed.
+            self._on_link_down(LinkDown(), link, now)
+        if message.client:
+            self._clients[link] = Client.of(message)
+            return
+        self._away.discard(link)
+        self._ups += 1
+        self._outbox.links[link] = state = LinkState((self._incarnation, self._ups))
+        state.heard_at = now
+        self._subscribing.meet(link)
+        self._say_all(link)
+
+    def _on_link_down(self, message: LinkDown, link: str, now: float) -> None:
+        client = self._clients.pop(link, None)
+        if client is not None:
+            for name in client.names:
+                self._subscribing.drop(Source(link, name))
+            for tree in client.advertisements.values():
+                self._advertising.fell(tree, now)
+        elif link in self._outbox.links:
+            self._outbox.forget(link)
+            self._subscribing.part(link)
+            if message.keep:
+                self._away.add(link)
+                self._advertising.forget(link, now)
+            else:
+                self._forget(link, now)
+        elif link in self._away:
+            self._away.discard(link)
+            self._subscribing.drop_all(link)
+
+    def _forget(self, link: str, now: float) -> None:
+        """Drop all that was known from a neighbour."""
+        self._subscribing.drop_all(link)
+        self._advertising.forget(link, now)
+
+    def _say_all(self, link: str) -> None:
+        state = self._outbox.links[link]
+        advertised, asked = self._advertising.offered_to(link), self._subscribing.asked_of(link)
+        self._outbox.send(link, Sync(state.session, state.sent, advertised, asked))
+
+    def _on_control(self, message: Control, link: str, now: float) -> None:
+        if self._is_next(message, link, now):
+            try:
+                for body in message.bodies:
+                    self._take(body, link, now)
+            except Exception:
+                # What was meant is not known: have all of it said again.
+                self._outbox.links[link].forget()
+                raise
+
+    def _take(self, body: Body, link: str, now: float) -> None:
+        if isinstance(body, Subscribe):
+            self._subscribing.on_subscribe(body, link)
+        elif isinstance(body, Unsubscribe):
+            self._subscribing.on_unsubscribe(body, link)
+        elif isinstance(body, Advertise):
+            self._advertising.on_advertise(body, link, now)
+        elif isinstance(body, Unadvertise):
+            self._advertising.on_unadvertise(body, link, now)
+        elif isinstance(body, Unreachable):
+            self._advertising.on_unreachable(body, link, now)
+        else:
+            self._advertising.on_lost(body, link, now)
+
+    def _on_alive(self, message: Alive, link: str, now: float) -> None:
+        self._is_next(message, link, now)
+
+    def _is_next(self, message: Control | Alive, link: str, now: float) -> bool:
+        """Whether a message follows on what was heard before; ask for everything if something is missing."""
+        state = self._outbox.links.get(link)
+        if state is None:
+            return False
+        arrival = state.judge(message)
+        if arrival is Arrival.ASK:
+            self._outbox.send(link, Resync())
+        if arrival is not Arrival.DROP:
+            state.heard_at = now
+        return arrival is Arrival.TAKE
+
+    def _on_resync(self, _message: Resync, link: str, now: float) -> None:
+        state = self._outbox.links.get(link)
+        if state is not None:
+            state.heard_at = now
+            self._say_all(link)
+
+    def _on_sync(self, message: Sync, link: str, now: float) -> None:
+        state = self._outbox.links.get(link)
+        if state is None:
+            return
+        state.heard_at = now
+        anew = state.their_session not in (None, message.session)
+        if state.judge_sync(message) is Arrival.TAKE:
+            self._advertising.on_all(message.advertisements, link, now, anew=anew)
+            self._subscribing.on_all(message.subscriptions, link)
+
+    def _on_tick(self, _message: Tick, _link: str, now: float) -> None:
+        self._advertising.let_go(now)
+        if self._lease is None:
+            return
+        for link, state in self._outbox.links.items():
+            if state.their_session is not None and now - state.heard_at > self._lease:
+                state.forget()
+                self._forget(link, now)
+            self._outbox.send(link, state.alive())
+        self._advertising.on_tick(now, self._lease)

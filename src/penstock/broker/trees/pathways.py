@@ -1,0 +1,59 @@
+"""Where events of a tree go: to whoever has asked for them, or to everybody where the scheme floods."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.broker.clients import Client, Clients
+from penstock.broker.table import Table
+from penstock.broker.trees.outbox import Outbox
+from penstock.broker.trees.trees import HERE, Trees
+from penstock.filters.predicate import Predicate
+from penstock.routing.schemes.scheme import Scheme
+from penstock.wire.blocks import Header
+from penstock.wire.messages import Events
+
+
+class Pathways:
+    """The `penstock.broker.forwarding.Routes` of advertisement trees."""
+
+    def __init__(
+        self,
+        table: Table,
+        trees: Trees,
+        clients: Clients,
+        outbox: Outbox,
+        away: set[str],
+        scheme: Scheme,
+        *,
+        advertisements: bool,
+    ) -> None:
+        self.links = outbox.links
+        self.trees = trees
+        self._away = away
+        self._table = table
+        self._clients = clients
+        self._floods = scheme.floods
+        self._advertisements = advertisements
+        self.match = table.match
+
+    def tree_of(self, client: Client, key: str) -> tuple[str, Predicate] | None:
+        """The tree of an advertisement; without advertisements, that of the broker itself."""
+        if self._advertisements:
+            tree = client.advertisements.get(key)
+            return None if tree is None else (tree, self.trees[tree].filter)
+        own = self.trees.any_through(HERE)
+        if own is None:
+            return None
+        return own, client.grants.advertise or self.trees[own].filter
+
+    def wanting(self, events: Events, found: Any, header: Header, link: str) -> Iterable[tuple[str, Events]]:
+        """The links that want events, with those that each wants."""
+        wanting = self._table.wanting(events, found, header)
+        if not self._floods:
+            return wanting
+        # Whichever neighbour was first: others drop the copies that come to them in a circle. For those that
+        # may come back, the runtime keeps events meanwhile.
+        passed = events.with_header(header)
+        links = (*self.links, *self._away)
+        everywhere: list[tuple[str, Events]] = [(to, passed) for to in links if to != link]
+        return everywhere + [(to, part) for to, part in wanting if to in self._clients]

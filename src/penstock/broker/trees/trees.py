@@ -1,0 +1,188 @@
+"""Advertisements and the trees that they span (seed paper 004, section 3.2).
+
+An advertisement goes to every broker; each keeps the link that its first copy came from, the way towards the
+publisher, and drops the others. So each advertisement spans a tree, whatever the overlay looks like.
+
+Beyond the paper, trees mend. Each time an advertisement is sent out anew it has a higher epoch, and a broker
+takes a new way only with a higher one. So ways never lead in a circle: along them epochs do not fall, and
+within an epoch each broker had its copy later than the one it had it from. A broker whose way is cut keeps
+the tree as an *orphan* for the time of a lease, without a way, and asks for a new epoch.
+
+Of a tree that is gone its last epoch is remembered, or a copy that is still under way would bring it back,
+and could go round in a circle for ever.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from penstock.filters.predicate import Predicate
+from penstock.model.names import Tree
+
+HERE: Final = ""
+"""The way to a tree whose publisher is a client of this broker, or the broker itself."""
+
+
+_STUMPS_MAX: Final = 10_000
+"""So many trees that are gone are remembered, the last ones: copies of them may be under way."""
+
+
+class Branch:
+    """What one broker knows of a tree: filter, epoch, and the way to the publisher; None for an orphan."""
+
+    __slots__ = ("asked_at", "epoch", "filter", "orphan_since", "way")
+
+    def __init__(self, predicate: Predicate, epoch: int, way: str) -> None:
+        self.filter = predicate
+        self.epoch = epoch
+        self.way: str | None = way
+        self.orphan_since = 0.0
+        self.asked_at = float("-inf")
+
+
+class Stump(NamedTuple):
+    """What is remembered of a tree that is gone: its last epoch; whether it was unadvertised; since when."""
+
+    epoch: int
+    unadvertised: bool
+    since: float
+
+
+class Trees:
+    """The advertisements that a broker knows (the papers' SRT)."""
+
+    def __init__(self) -> None:
+        self._known: dict[Tree, Branch] = {}
+        self._through: dict[str, frozenset[Tree]] = {}
+        self._stumps: dict[Tree, Stump] = {}
+        self._offers: dict[Tree, dict[str, None]] = {}
+        self._left: dict[str, dict[Tree, float]] = {}
+
+    def __getitem__(self, tree: Tree) -> Branch:
+        return self._known[tree]
+
+    def __contains__(self, tree: object) -> bool:
+        return tree in self._known
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def items(self) -> Iterator[tuple[Tree, Branch]]:
+        """All trees with what is known of them."""
+        return iter(self._known.items())
+
+    def get(self, tree: Tree) -> Branch | None:
+        """What is known of a tree."""
+        return self._known.get(tree)
+
+    def through(self, link: str) -> frozenset[Tree]:
+        """The trees whose publishers are reached by this link."""
+        return self._through.get(link, frozenset())
+
+    def asked_through(self, link: str) -> frozenset[Tree]:
+        """The trees whose events are asked for on this link: it is the way there, or was a moment ago."""
+        left = self._left.get(link)
+        return self.through(link) if not left else self.through(link) | left.keys()
+
+    def linger(self, tree: Tree, link: str, until: float) -> None:
+        """Go on asking for the events of a tree on the way that has just been left."""
+        self._left.setdefault(link, {})[tree] = until
+
+    @property
+    def leaves_at(self) -> float:
+        """When the next way that was left is to be let go of."""
+        return min((at for trees in self._left.values() for at in trees.values()), default=float("inf"))
+
+    def let_go(self, now: float) -> list[tuple[Tree, str]]:
+        """The ways that have been left for long enough, with their trees."""
+        due = [(t, link) for link, trees in self._left.items() for t, until in trees.items() if until <= now]
+        for tree, link in due:
+            self._stay(tree, link)
+        return due
+
+    def part(self, link: str) -> None:
+        """A neighbour is gone: nothing can be asked of it."""
+        self._left.pop(link, None)
+
+    def any_through(self, link: str) -> Tree | None:
+        """One of them, if there is any."""
+        return next(iter(self.through(link)), None)
+
+    def is_news(self, tree: Tree, epoch: int) -> bool:
+        """Whether a copy of an advertisement is the first of its epoch."""
+        known = self._known.get(tree) or self._stumps.get(tree)
+        return known is None or epoch > known.epoch
+
+    def is_missed(self, tree: Tree) -> bool:
+        """Whether there is no way to a tree that has not been unadvertised."""
+        known = self._known.get(tree)
+        if known is not None:
+            return known.way is None
+        return tree in self._stumps and not self._stumps[tree].unadvertised
+
+    def offer(self, tree: Tree, link: str) -> None:
+        """A neighbour knows a way to a tree."""
+        self._offers.setdefault(tree, {})[link] = None
+
+    def retract(self, link: str, tree: Tree | None = None) -> None:
+        """A neighbour knows no way to a tree any more, or to none at all."""
+        for known in [tree] if tree is not None else list(self._offers):
+            links = self._offers.get(known)
+            if links is not None:
+                links.pop(link, None)
+                if not links:
+                    del self._offers[known]
+
+    def offered(self) -> list[Tree]:
+        """The trees to which neighbours know a way, and this broker none: those to ask for."""
+        return [tree for tree in self._offers if self.is_missed(tree)]
+
+    def last_epoch(self, tree: Tree) -> int:
+        """The highest epoch that has been seen of a tree."""
+        known = self._known.get(tree) or self._stumps.get(tree)
+        return -1 if known is None else known.epoch
+
+    def plant(self, tree: Tree, predicate: Predicate, epoch: int, way: str) -> str | None:
+        """Take the first copy of an epoch; return the link that was the way before, if there was one."""
+        known = self._known.get(tree)
+        before = None if known is None else known.way
+        self._known[tree] = Branch(predicate, epoch, way)
+        self._stumps.pop(tree, None)
+        self._leave(tree, before)
+        self._stay(tree, way)
+        self._through[way] = self.through(way) | {tree}
+        return before
+
+    def orphan(self, trees: Iterable[Tree], now: float) -> None:
+        """The way to these trees is cut."""
+        for tree in trees:
+            branch = self._known[tree]
+            self._leave(tree, branch.way)
+            branch.way, branch.orphan_since = None, now
+
+    def fell(self, tree: Tree, now: float, *, unadvertised: bool) -> None:
+        """Forget a tree, but for its stump."""
+        branch = self._known.pop(tree)
+        self._leave(tree, branch.way)
+        for link in list(self._left):
+            self._stay(tree, link)
+        self._stumps[tree] = Stump(branch.epoch, unadvertised, now)
+        while len(self._stumps) > _STUMPS_MAX:
+            del self._stumps[next(iter(self._stumps))]
+
+    def orphans(self) -> Iterator[tuple[Tree, Branch]]:
+        """The trees to which the way is lost."""
+        return ((tree, branch) for tree, branch in self._known.items() if branch.way is None)
+
+    def _stay(self, tree: Tree, link: str) -> None:
+        """A way is not about to be left any more."""
+        left = self._left.get(link)
+        if left is not None and left.pop(tree, None) is not None and not left:
+            del self._left[link]
+
+    def _leave(self, tree: Tree, way: str | None) -> None:
+        if way is not None:
+            left = self._through[way] - {tree}
+            if left:
+                self._through[way] = left
+            else:
+                del self._through[way]

@@ -1,0 +1,173 @@
+"""A connection: bytes to frames and back. What carries them is handed in; what they mean is its owner's."""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from penstock.errors import WireError
+from penstock.node.world import Timer, World
+from penstock.wire.frames import HELLO_BYTES_MAX, FrameReader, Kind, frame
+from penstock.wire.greetings import write_refused
+
+CLOSE_SECONDS: Final = 2.0
+"""A connection that is closed is given so long to take what was written."""
+
+_PING: Final = frame(Kind.PING)
+_PONG: Final = frame(Kind.PONG)
+
+
+class Transport(Protocol):
+    """What carries bytes: a socket, or a pipe under virtual time. The same as asyncio's."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+
+    def close(self) -> None:
+        """End it after what was written."""
+
+    def abort(self) -> None:
+        """End it at once."""
+
+    def pause_reading(self) -> None:
+        """Take nothing more."""
+
+    def resume_reading(self) -> None:
+        """Go on."""
+
+
+class Owner(Protocol):
+    """Whoever uses a connection."""
+
+    def on_frames(self, connection: "FrameConnection", frames: list[tuple[Kind, memoryview]]) -> None:
+        """Frames have come. May raise WireError, which ends the connection."""
+
+    def on_lost(self, connection: "FrameConnection") -> None:
+        """The connection is no more."""
+
+    def on_writable(self, connection: "FrameConnection") -> None:
+        """There is room again for more."""
+
+
+class FrameConnection:
+    """One connection. Pings are answered here; `heard_at` says when anything last came."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        world: World,
+        limit: int = HELLO_BYTES_MAX,
+        on_open: "Callable[[FrameConnection], None] | None" = None,
+    ) -> None:
+        self.heard_at = world.time()
+        self.is_writable = True
+        self.reader = FrameReader(limit)
+        self.names: frozenset[str] = frozenset()
+        """The names on the certificate that the other side has shown, checked."""
+        self.is_tls = False
+        self.is_closed = False
+        self.when_closed: list[Callable[[], object]] = []
+        """Called when it is no more, after its owner."""
+        self.owner = owner
+        self._world = world
+        self._on_open = on_open
+        self._transport: Transport | None = None
+        self._is_closing = False
+        self._resume: Timer | None = None
+        self._end: Timer | None = None
+
+    # What the transport calls
+
+    def connection_made(
+        self, transport: Transport, names: frozenset[str] = frozenset(), *, is_tls: bool = False
+    ) -> None:
+        """It is open."""
+        self._transport = transport
+        self.is_tls, self.names = is_tls, names
+        if self._on_open is not None:
+            self._on_open(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        if self._is_closing:
+            return
+        self.heard_at = self._world.time()
+        try:
+            frames = self.reader.feed(data)
+            while frames and not self._is_closing:
+                self._take(frames)
+                # Those before may have changed how long the next may be.
+                frames = self.reader.feed()
+        except WireError as error:
+            self.close("protocol", str(error))
+
+    def _take(self, frames: list[tuple[Kind, memoryview]]) -> None:
+        if any(kind is Kind.PING for kind, _payload in frames):
+            self.write([_PONG])
+        told = [frame for frame in frames if frame[0] not in (Kind.PING, Kind.PONG)]
+        if told:
+            self.owner.on_frames(self, told)
+
+    def connection_lost(self) -> None:
+        """It is closed."""
+        self._is_closing = self.is_closed = True
+        for timer in (self._resume, self._end):
+            if timer is not None:
+                timer.cancel()
+        self.owner.on_lost(self)
+        for callback in self.when_closed:
+            callback()
+
+    def pause_writing(self) -> None:
+        """Too much is waiting to be written."""
+        self.is_writable = False
+
+    def resume_writing(self) -> None:
+        """There is room again."""
+        self.is_writable = True
+        self.owner.on_writable(self)
+
+    # What the owner calls
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it is over, or nearly."""
+        return self._is_closing
+
+    def write(self, frames: list[bytes]) -> None:
+        """Send whole frames."""
+        if self._transport is not None and not self._is_closing:
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    def ping(self) -> None:
+        """Ask whether the other side is there."""
+        self.write([_PING])
+
+    def pause_reading(self, seconds: float) -> None:
+        """Take nothing more for a while."""
+        if self._transport is None or self._is_closing:
+            return
+        self._transport.pause_reading()
+        # It is not silent, it is not listened to.
+        self.heard_at = self._world.time() + seconds
+        if self._resume is not None:
+            self._resume.cancel()
+        self._resume = self._world.call_later(seconds, self._read_on)
+
+    def _read_on(self) -> None:
+        self._resume = None
+        if self._transport is not None and not self._is_closing:
+            self._transport.resume_reading()
+
+    def close(self, code: str = "", reason: str = "") -> None:
+        """End the connection, after what was written and, if there is one, the reason."""
+        if self._transport is not None and not self._is_closing:
+            if code:
+                self.write([write_refused(code, reason)])
+            self._transport.close()
+            self._end = self._world.call_later(CLOSE_SECONDS, self._transport.abort)
+        self._is_closing = True
+
+    def abort(self) -> None:
+        """End the connection at once, when the other side does not seem to be there."""
+        self._is_closing = True
+        if self._transport is not None:
+            self._transport.abort()

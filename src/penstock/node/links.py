@@ -1,0 +1,122 @@
+"""A link of a broker, to a neighbour or a client: its session, the connection it has now, its counts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, Protocol
+
+from penstock.broker.local import LinkLoad
+from penstock.broker.quotas import Meter
+from penstock.node.identity import Identity
+from penstock.wire.blocks import Block
+from penstock.wire.sessions import Session
+
+
+class LinkPhase(Enum):
+    """How a link is."""
+
+    UP = "up"
+    CUT = "cut"
+    """The connection is lost, and may be made again: everything waits."""
+    AWAY = "down"
+    """It was too long: other ways are looked for, and what is for it is kept until they are found."""
+    GONE = "gone"
+
+
+class Connection(Protocol):
+    """What carries the bytes of a link."""
+
+    def write(self, frames: list[bytes]) -> None:
+        """Send whole frames."""
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether there is room for more."""
+
+    def pause_reading(self, seconds: float) -> None:
+        """Take nothing more from the other side for a while."""
+
+    def close(self, code: str = "", reason: str = "") -> None:
+        """End it, saying why if there is a reason."""
+
+
+@dataclass(eq=False)
+class Link:
+    """One link. `name` is what the broker core calls it: the neighbour's name, or one made for a client."""
+
+    name: str
+    session_id: str
+    session: Session
+    is_client: bool
+    peer: str
+    """What the other side calls itself."""
+    dialed: bool = False
+    """Whether this side made the connection."""
+    incarnation: int = 0
+    subject: str = ""
+    """Who a client is, by its token."""
+    identity: Identity | None = None
+    """What a client may do, since it came with a new session."""
+    may_monitor: bool = True
+    when_slow: Literal["pause", "drop"] = "pause"
+    connection: Connection | None = None
+    phase: LinkPhase = LinkPhase.UP
+    since: float = 0.0
+    """When it came into this phase."""
+    moved_at: float = 0.0
+    """When the other side last acknowledged anything, or nothing was left to."""
+    is_warned: bool = False
+    """Whether a slow client has been told."""
+    is_paused: bool = False
+    missed: int = 0
+    """Events that a paused client has missed."""
+    meter: Meter | None = None
+    expires_at: float | None = None
+    """When the client's token is no longer good."""
+    born: dict[str, float] = field(default_factory=dict)
+    """When a client made an advertisement, by its key, while that is new."""
+    held: dict[str, list[tuple[int, Block]]] = field(default_factory=dict)
+    """Events that wait until the advertisement is known everywhere."""
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("events_in", "events_out", "bytes_in", "bytes_out"), 0)
+    )
+
+    clock: Callable[[], float] = lambda: 0.0
+    """The time, for how long frames take."""
+    delay: float = 0.0
+    """Seconds from sending to acknowledgement, of the last frame that was looked at."""
+    _timed: tuple[int, float] | None = None
+    """The frame that is being looked at, and when it was sent."""
+    _last_load: tuple[float, int] = (0.0, 0)
+
+    def on_ack(self, payload: bytes | memoryview, now: float) -> None:
+        """The other side has dealt with frames."""
+        self.session.on_ack(payload)
+        self.moved_at = now
+        if self._timed is not None and self.session.is_acked(self._timed[0]):
+            self.delay = now - self._timed[1]
+            self._timed = None
+
+    def load(self, now: float) -> LinkLoad:
+        """How busy it is, since this was asked last."""
+        before, acked = self._last_load
+        self._last_load = now, self.session.acked_bytes
+        rate = (self.session.acked_bytes - acked) / (now - before) if now > before else 0.0
+        return LinkLoad(self.name, self.session.queued_bytes, rate, self.delay)
+
+    def flush(self) -> None:
+        """Write what may be written."""
+        connection = self.connection
+        if connection is None:
+            return
+        frames: list[bytes] = []
+        if connection.is_writable:
+            frames = self.session.sendable()
+            if frames and self._timed is None:
+                self._timed = self.session.sent, self.clock()
+        ack = self.session.ack_due()
+        if ack is not None:
+            frames.append(ack)
+        if frames:
+            self.counts["bytes_out"] += sum(map(len, frames))
+            connection.write(frames)

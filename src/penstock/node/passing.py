@@ -1,0 +1,187 @@
+"""What becomes of events that come: held until they can be routed, passed on, sent again after a failure.
+
+When a link fails for good, those who sent what was on it are told so (Returned), up to the broker of the
+publisher, which sends it again by the ways that there are then. Clients drop what they have had.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from penstock.errors import EventError, LimitError, WireError
+from penstock.node.asking import check_key
+from penstock.node.links import Link, LinkPhase
+from penstock.wire.blocks import Block
+from penstock.wire.codec import Returned, TraceReport
+from penstock.wire.requests import Traced, write_answer
+from penstock.wire.sessions import Custody
+
+if TYPE_CHECKING:
+    from penstock.node.runtime import Runtime
+
+ATTEMPTS_MAX: Final = 5
+"""Times that events are sent again before they are given up."""
+
+
+class _Again(NamedTuple):
+    """Events of a client that have to be sent again, at a time."""
+
+    due: float
+    link: Link
+    number: int
+    block: Block
+    attempts: int
+
+
+class Passing:
+    """Frames of events, from when they come until everybody further on has dealt with them."""
+
+    def __init__(self, runtime: "Runtime") -> None:
+        self._runtime = runtime
+        self._times = runtime.times
+        self._again: list[_Again] = []
+        self._waits_until = 0.0
+
+    def wait_until(self, time: float) -> None:
+        """Neighbours may not have said before then what they want: events of clients wait."""
+        self._waits_until = max(self._waits_until, time)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing has to be sent again."""
+        return not self._again
+
+    def on_events(self, link: Link, number: int, block: Block, now: float) -> None:
+        """A frame of events has come."""
+        runtime = self._runtime
+        link.counts["events_in"] += len(block)
+        runtime.counts["events_in"] += len(block)
+        if link.is_client:
+            check_key(block.header.tree)
+        if block.header.trace:
+            if link.is_client and not link.may_monitor:
+                custody = Custody(lambda _succeeded: link.session.dealt_with(number))
+                runtime.reject(link, block, "access", "tracing needs the right to monitor", custody)
+                custody.release()
+                return
+            runtime.tracing.begin(link.name, number, now)
+        wait = 0.0 if link.meter is None else link.meter.take(len(block.data), len(block), now)
+        if not wait:
+            self._arrive(link, number, block, now)
+            return
+        # Who sends more than it may waits, and what it has sent.
+        self._again.append(_Again(now + wait, link, number, block, 0))
+        if link.connection is not None:
+            link.connection.pause_reading(wait)
+
+    def _arrive(self, link: Link, number: int, block: Block, now: float) -> None:
+        """Pass on events, or hold them until their advertisement is known."""
+        if link.is_client and self._is_young(link, block.header.tree, now):
+            link.held.setdefault(block.header.tree, []).append((number, block))
+        else:
+            self._pass_on_later(link, number, block, now, 0)
+
+    def _is_young(self, link: Link, key: str, now: float) -> bool:
+        """Whether others may not have asked yet for the events of an advertisement.
+
+        Because it is new, or this broker is, or a neighbour has just come: all of them have to be told, and
+        to answer.
+        """
+        if now < self._waits_until:
+            return True
+        if key in link.born and now - link.born[key] >= self._times.settle:
+            del link.born[key]
+        return key in link.held or (key in link.born and self._runtime.has_neighbours)
+
+    def send_held(self, now: float) -> None:
+        """Send off what waited for an advertisement to be known."""
+        for link in list(self._runtime.links.values()):
+            for key in list(link.held):
+                held = link.held.pop(key)
+                if self._is_young(link, key, now):
+                    link.held[key] = held
+                    continue
+                for number, block in held:
+                    if link.phase is not LinkPhase.GONE:
+                        self._pass_on_later(link, number, block, now, 0)
+
+    def _pass_on_later(self, link: Link, number: int, block: Block, now: float, attempts: int) -> None:
+        """Pass on events that came a while ago; what is wrong with them ends the link that they came by."""
+        runtime = self._runtime
+        if block.header.trace:
+            # What is measured is the way, not the wait before it.
+            runtime.tracing.begin(link.name, number, now)
+        try:
+            self._pass_on(link, number, block, now, attempts)
+        except (WireError, EventError, LimitError) as error:
+            if link.connection is not None:
+                link.connection.close("protocol", str(error))
+            runtime.end(link, now, failed=True)
+
+    def _pass_on(self, link: Link, number: int, block: Block, now: float, attempts: int) -> None:
+        def done(succeeded: bool) -> None:
+            self._dealt_with(link, number, block, attempts, succeeded)
+
+        custody = Custody(done)
+        runtime = self._runtime
+        effects = runtime.core.handle(block, link.name, now)
+        runtime.carry_out(effects, now, custody, (link.name, number))
+        custody.release()
+
+    def _dealt_with(self, link: Link, number: int, block: Block, attempts: int, succeeded: bool) -> None:
+        """Everybody further on has dealt with a frame of events, or somebody could not."""
+        runtime, session = self._runtime, link.session
+        if not succeeded and link.is_client:
+            if link.phase is LinkPhase.GONE or attempts >= ATTEMPTS_MAX:
+                runtime.counts["lost"] += len(block)
+                if link.phase is not LinkPhase.GONE:
+                    text = f"{len(block):,} events could not be passed on to everybody, and are given up"
+                    runtime.notify(link, "lost", text, len(block))
+            else:
+                header = msgspec.structs.replace(block.header, rescued=runtime.world.mark())
+                due = runtime.world.time() + self._times.settle
+                self._again.append(_Again(due, link, number, block.with_header(header), attempts + 1))
+                runtime.counts["rescued"] += len(block)
+                return
+        if link.phase is LinkPhase.GONE:
+            return
+        runtime.dirty.add(link)
+
+        def acknowledge(_succeeded: bool = True) -> None:
+            session.dealt_with(number)
+            runtime.dirty.add(link)
+
+        first: bytes | None = None
+        trace = block.header.trace
+        if trace:
+            report = runtime.tracing.report(trace, (link.name, number))
+            first = (
+                write_answer(Traced(trace, report))
+                if link.is_client
+                else runtime.codec.write(TraceReport(trace, report))
+            )
+        if not succeeded and not link.is_client:
+            first = runtime.codec.write(Returned(number))
+        if first is None:
+            acknowledge()
+            return
+        # It must be there before the acknowledgement.
+        custody = Custody(acknowledge)
+        session.push_message(first, custody, urgent=link.is_client)
+        custody.release()
+
+    def send_again(self, now: float) -> None:
+        """Send what failed, or had to wait, and is due."""
+        due = [again for again in self._again if again.due <= now]
+        if not due:
+            return
+        self._again = [again for again in self._again if again.due > now]
+        for again in due:
+            link = again.link
+            if link.phase is LinkPhase.GONE:
+                # Should the client come again it has a new session, and publishes them again itself.
+                self._runtime.counts["lost"] += len(again.block)
+            elif not again.attempts:
+                self._arrive(link, again.number, again.block, now)
+            else:
+                self._pass_on_later(link, again.number, again.block, now, again.attempts)

@@ -1,0 +1,408 @@
+"""Carries out what the core asks for, on reliable links. Knows no sockets and reads no clock.
+
+Events are kept by whoever sent them until everybody further on has dealt with them (see
+`penstock.wire.sessions`, and `passing` for what becomes of them here).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from penstock.broker.core import Core
+from penstock.broker.effects import Deliver, Effect, Refuse, Wake
+from penstock.broker.local import Limits as ClientLimits
+from penstock.broker.local import LinkDown, LinkUp, Load, Tick, Woken
+from penstock.errors import FilterError, LimitError, WireError
+from penstock.node.asking import message_of
+from penstock.node.identity import Identity
+from penstock.node.links import Link, LinkPhase
+from penstock.node.meters import Meters
+from penstock.node.naming import link_name, origin_of
+from penstock.node.passing import Passing
+from penstock.node.settings import Limits, Times
+from penstock.node.tracing import Tracing
+from penstock.node.watching import Watch
+from penstock.node.world import Timer, World
+from penstock.wire.blocks import Block
+from penstock.wire.codec import Codec, Returned, TraceReport
+from penstock.wire.frames import Kind
+from penstock.wire.greetings import Hello, read_refused
+from penstock.wire.messages import Message
+from penstock.wire.requests import (
+    Answer,
+    Ask,
+    Bye,
+    Denied,
+    Done,
+    Notify,
+    Offer,
+    Rejected,
+    Request,
+    Unoffer,
+    Unwant,
+    Want,
+    read_request,
+    write_answer,
+)
+from penstock.wire.sessions import Custody, Session
+
+_NEVER: Final = float("inf")
+
+
+class Runtime:
+    """A core with its links. `status` is asked for when a client wants to know about the broker."""
+
+    def __init__(
+        self,
+        core: Core,
+        codec: Codec,
+        limits: Limits,
+        times: Times,
+        world: World,
+        status: Callable[[], bytes] = lambda: b"{}",
+    ) -> None:
+        self.core = core
+        self.codec = codec
+        self.limits = limits
+        self.times = times
+        self.world = world
+        self.links: dict[str, Link] = {}
+        self.counts: Counter[str] = Counter()
+        self.dirty: set[Link] = set()
+        """Links that have something to write."""
+        self.tracing = Tracing(core.name)
+        self.passing = Passing(self)
+        self._status = status
+        self._watch = Watch(self, limits, times)
+        self._is_alone = False
+        """Whether the broker had neighbours, and has lost the last of them."""
+        self._meters = Meters()
+        self._wakes_at = _NEVER
+        self._waking: Timer | None = None
+
+    # Links
+
+    def begin(self, now: float) -> None:
+        """The broker takes connections from now on; its neighbours will find it in a moment."""
+        self.passing.wait_until(now + self.times.join)
+
+    def stop(self) -> None:
+        """Nothing more is to happen by itself."""
+        if self._waking is not None:
+            self._waking.cancel()
+
+    def known(self, hello: Hello) -> Link | None:
+        """The link of whoever greets, with this session or with an earlier one."""
+        return self.links.get(link_name(hello))
+
+    def find(self, hello: Hello) -> Link | None:
+        """The link that a greeting wants to go on with."""
+        link = self.known(hello)
+        if link is None or link.session_id != hello.session or link.is_client != (hello.role == "client"):
+            return None
+        return link if link.phase in (LinkPhase.UP, LinkPhase.CUT) else None
+
+    def add_neighbour(
+        self, name: str, session_id: str, incarnation: int, now: float, *, dialed: bool
+    ) -> Link:
+        """A neighbour is there, with a new session."""
+        self._replace(name, now)
+        self.passing.wait_until(now + self.times.settle)
+        if self._is_alone:
+            self._is_alone = False
+            for client in self.links.values():
+                if client.is_client and self.core.client(client.name).subscriptions:
+                    self.notify(client, "missed", "the broker was cut off: events may have been missed")
+        link = Link(name, session_id, Session(self.limits.window_bytes), False, name, dialed, incarnation)
+        return self._add(link, LinkUp(), now)
+
+    def add_client(self, hello: Hello, identity: Identity, now: float) -> Link:
+        """A client is there, with a new session."""
+        name = link_name(hello)
+        self._replace(name, now)
+        link = Link(name, hello.session, Session(self.limits.window_bytes), True, hello.name)
+        link.subject, link.may_monitor = identity.subject, identity.grants.monitor
+        link.identity = identity
+        link.when_slow = hello.when_slow
+        link.expires_at = identity.expires_at
+        quotas = identity.quotas
+        link.meter = self._meters.of(identity, now)
+        limits = ClientLimits(quotas.subscriptions or 2**62, quotas.advertisements or 2**62)
+        up = LinkUp(client=True, origin=origin_of(hello, identity), grants=identity.grants, limits=limits)
+        return self._add(link, up, now)
+
+    def may_go_on(self, link: Link, identity: Identity) -> bool:
+        """Whether a client that comes back may do what it might before; if so, for as long as it may now."""
+        if link.identity is not None:
+            if (identity.grants, identity.quotas) != (link.identity.grants, link.identity.quotas):
+                return False
+            link.expires_at = identity.expires_at
+        return True
+
+    def make_room(self, most: int, now: float) -> None:
+        """Of those who have left, and may come back, wait for no more than there is room for."""
+        if len(self.links) >= most:
+            away = [link for link in self.links.values() if link.is_client and link.phase is LinkPhase.CUT]
+            if away:
+                self.end(min(away, key=lambda link: link.since), now, failed=True)
+
+    def _add(self, link: Link, up: LinkUp, now: float) -> Link:
+        link.since = link.moved_at = now
+        link.clock = self.world.time
+        self.links[link.name] = link
+        self.handle(up, link.name, now)
+        return link
+
+    def _replace(self, name: str, now: float) -> None:
+        """A link comes with a new session: what the old one had is not going to be acknowledged.
+
+        What a neighbour has asked for stays until it says all of it anew: until then, events are not to be
+        taken for unwanted.
+        """
+        old = self.links.get(name)
+        if old is not None:
+            self.give_up(old, now)
+            self.end(old, now, failed=True, replaced=not old.is_client)
+
+    def on_cut(self, link: Link, now: float) -> None:
+        """The connection of a link is lost."""
+        link.connection = None
+        if link.phase is LinkPhase.UP:
+            link.phase, link.since = LinkPhase.CUT, now
+
+    def on_resumed(self, link: Link, now: float) -> None:
+        """There is a connection again, and the session goes on."""
+        link.phase, link.since, link.moved_at = LinkPhase.UP, now, now
+        self.dirty.add(link)
+
+    def give_up(self, link: Link, now: float) -> None:
+        """A link does not work: look for ways around a neighbour, and keep what is for it meanwhile."""
+        if link.is_client:
+            self.end(link, now, failed=True)
+        elif link.phase in (LinkPhase.UP, LinkPhase.CUT):
+            link.phase, link.since = LinkPhase.AWAY, now
+            self.handle(LinkDown(keep=True), link.name, now)
+            connection, link.connection = link.connection, None
+            if connection is not None:
+                connection.close()
+            neighbours = (other for other in self.links.values() if not other.is_client)
+            self._is_alone = all(other.phase is LinkPhase.AWAY for other in neighbours)
+
+    def end(self, link: Link, now: float, *, failed: bool, replaced: bool = False) -> None:
+        """A link is over. What it had not acknowledged has failed, or is given up."""
+        if link.phase is LinkPhase.GONE:
+            return
+        link.phase = LinkPhase.GONE
+        if self.links.get(link.name) is link:
+            del self.links[link.name]
+        self.dirty.discard(link)
+        if not replaced:
+            self.handle(LinkDown(), link.name, now)
+        events = link.session.abandon(failed=failed)
+        self.counts["stranded" if failed else "dropped"] += events
+        connection, link.connection = link.connection, None
+        if connection is not None:
+            connection.close()
+
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether there is anybody else to pass events on to."""
+        return any(not link.is_client for link in self.links.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way: all that was sent on is acknowledged."""
+        return self.passing.is_idle and all(
+            link.session.is_idle and not link.held
+            for link in self.links.values()
+            if link.phase is LinkPhase.UP
+        )
+
+    # What comes
+
+    def on_frame(self, link: Link, kind: Kind, payload: memoryview, now: float) -> None:
+        """Take a frame of a link that is up. Raises WireError where it cannot be."""
+        session = link.session
+        if kind is Kind.ACK:
+            link.on_ack(payload, now)
+            self.dirty.add(link)
+            return
+        if kind is Kind.REFUSED:
+            # The other side ends the connection, and says why: there is no use in waiting for it.
+            read_refused(payload)
+            self.give_up(link, now)
+            return
+        if kind not in (Kind.MESSAGE, Kind.EVENTS):
+            raise WireError(f"a frame of kind {kind.name} has no place here")
+        taken = session.take(payload)
+        if taken is None:
+            return
+        number, content = taken
+        link.counts["bytes_in"] += len(payload)
+        self.dirty.add(link)
+        if link.is_client and session.undealt_bytes > self.limits.window_bytes + self.limits.frame_bytes:
+            raise WireError("more was sent than may be unacknowledged")
+        if kind is Kind.EVENTS:
+            self.passing.on_events(link, number, Block.decode(content), now)
+            return
+        session.dealt_with(number)
+        if link.is_client:
+            self._on_request(link, read_request(content), now)
+        else:
+            self._on_message(link, self.codec.read(content), now)
+
+    def _on_message(self, link: Link, message: Message, now: float) -> None:
+        if isinstance(message, Returned):
+            link.session.fail(message.number)
+        elif isinstance(message, TraceReport):
+            self.tracing.add(message.trace, link.name, message.json)
+        else:
+            self.handle(message, link.name, now)
+
+    def handle(self, message: Message, link: str, now: float) -> list[Effect]:
+        """Have the core take a message, and carry out what it leads to."""
+        effects = self.core.handle(message, link, now)
+        self.carry_out(effects, now)
+        return effects
+
+    # Requests of clients
+
+    def _on_request(self, link: Link, request: Request, now: float) -> None:
+        if isinstance(request, Bye):
+            self._answer(link, Done(request.request))
+            link.flush()
+            self.end(link, now, failed=False)
+        elif isinstance(request, Ask):
+            if link.may_monitor:
+                self._answer(link, Done(request.request, self._status()))
+            else:
+                self._answer(link, Denied(request.request, "access", "the token has no right to monitor"))
+        else:
+            self._answer(link, self._change(link, request, now))
+
+    def _change(self, link: Link, request: Want | Unwant | Offer | Unoffer, now: float) -> Answer:
+        """Carry out a change of what a client wants or offers; the answer to it."""
+        try:
+            effects = self.handle(message_of(request), link.name, now)
+        except (FilterError, LimitError) as error:
+            return Denied(request.request, "filter", str(error))
+        refused = [effect for effect in effects if isinstance(effect, Refuse)]
+        if refused:
+            self.counts["refused"] += 1
+            return Denied(request.request, "access", refused[0].reason)
+        if isinstance(request, Offer):
+            link.born[str(request.key)] = now
+        return Done(request.request)
+
+    def _answer(self, link: Link, answer: Answer) -> None:
+        if link.session.message_bytes > self.limits.queue_bytes:
+            raise WireError("answers are not taken, and more is asked")
+        self._say(link, answer)
+
+    def _say(self, link: Link, answer: Answer) -> None:
+        link.session.push_message(write_answer(answer), urgent=True)
+        self.dirty.add(link)
+
+    def notify(self, link: Link, kind: str, text: str, count: int = 0) -> None:
+        """Tell a client something."""
+        self._say(link, Notify(kind, text, count))
+
+    # Effects
+
+    def carry_out(
+        self,
+        effects: list[Effect],
+        now: float,
+        custody: Custody | None = None,
+        traced: tuple[str, int] | None = None,
+    ) -> None:
+        """Do all that the core asks for. Events are held in custody until others have dealt with them."""
+        for effect in effects:
+            if isinstance(effect, Wake):
+                self._wake_at(effect.at, now)
+                continue
+            link = self.links.get(effect.link)
+            if link is None:
+                continue
+            if isinstance(effect, Deliver):
+                self._send_block(link, effect.events.as_block(), custody, now, traced)
+            elif isinstance(effect, Refuse):
+                # What is not about events is answered by whoever asked the core (`_change`).
+                if effect.events is not None:
+                    self.reject(link, effect.events.as_block(), "event", effect.reason, custody)
+            elif isinstance(effect.message, Block):
+                self._send_block(link, effect.message, custody, now, traced)
+            else:
+                link.session.push_message(self.codec.write(effect.message))
+                self.dirty.add(link)
+
+    def _send_block(
+        self,
+        link: Link,
+        block: Block,
+        custody: Custody | None,
+        now: float,
+        traced: tuple[str, int] | None,
+    ) -> None:
+        if block.header.trace and traced is not None:
+            self.tracing.sent(traced, link.name, len(block), is_client=link.is_client)
+        if link.is_client and link.is_paused:
+            link.missed += len(block)
+            self.counts["dropped"] += len(block)
+            return
+        if link.session.is_idle:
+            link.moved_at = now
+        link.session.push_block(block, custody)
+        link.counts["events_out"] += len(block)
+        self.counts["delivered" if link.is_client else "events_out"] += len(block)
+        self.dirty.add(link)
+
+    def reject(self, link: Link, block: Block, code: str, reason: str, custody: Custody | None) -> None:
+        """Tell a client that events of it are not accepted; it must know before they are acknowledged."""
+        self.counts["refused"] += len(block)
+        rejected = Rejected(int(block.header.tree), block.numbers.tolist(), code, reason)
+        told: Custody | None = None
+        if custody is not None:
+            custody.hold()
+            told = Custody(lambda _succeeded: custody.release())
+        link.session.push_message(write_answer(rejected), told, urgent=True)
+        self.dirty.add(link)
+        if told is not None:
+            told.release()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        dirty = self.dirty
+        while dirty:
+            dirty.pop().flush()
+
+    # Time
+
+    def tick(self, now: float) -> None:
+        """Time has passed: see who has been away too long, or is too slow."""
+        self.passing.send_held(now)
+        self._watch.look(now)
+        self.passing.send_again(now)
+
+    def core_tick(self, now: float) -> None:
+        """Have the core renew its leases: a few times in the time of one."""
+        self.handle(Tick(), "", now)
+
+    def tell_load(self, now: float) -> None:
+        """Tell a core that wants to know how busy its links are."""
+        if self.core.hears_load:
+            links = [link for link in self.links.values() if not link.is_client]
+            self.handle(Load(tuple(link.load(now) for link in links)), "", now)
+
+    def _wake_at(self, at: float, now: float) -> None:
+        """The core wants to be woken: once for all the times that it has asked for."""
+        if at < self._wakes_at:
+            if self._waking is not None:
+                self._waking.cancel()
+            self._wakes_at = at
+            self._waking = self.world.call_later(max(0.0, at - now), self._wake)
+
+    def _wake(self) -> None:
+        self._wakes_at, self._waking = _NEVER, None
+        self.handle(Woken(), "", self.world.time())
+        self.flush()

@@ -1,0 +1,291 @@
+"""The delivery contract of docs/OPERATIONS.md, held against whole nodes and clients, event by event.
+
+An event that is acknowledged was taken by every client that was known to want it, once and for all its
+subscriptions; or that client was told that it missed something; or the contract says that it is not told,
+which is worked out from what really was apart, and for how long (`penstock.sim.whole.timeline`).
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import ClassVar, Final, cast
+
+from penstock.filters.predicate import Predicate
+from penstock.model.names import Key
+from penstock.node.client.notices import Notice
+from penstock.node.links import LinkPhase
+from penstock.oracle import Finding, Ledger, Name, Who
+from penstock.sim.checkers.checker import Checker
+from penstock.sim.clients import Client
+from penstock.sim.whole.clients import WholeClient
+from penstock.sim.whole.network import WholeNetwork
+from penstock.wire.messages import Publish
+
+_TELLING: Final = ("missed", "resumed", "dropped")
+"""Notices that tell a subscriber that something did not come."""
+
+_SPREAD: Final = 2.0
+"""Seconds in which a subscription has gone through a network in which nothing is wrong."""
+
+_REJOINING: Final = 5.0
+"""Seconds in which brokers that can reach each other again have told each other everything."""
+
+_JUST: Final = 0.5
+"""Seconds by which what brokers measure may be shorter than what was: their clocks tick, and go wrong."""
+
+
+_IN_TIME: Final = 1.0
+"""Seconds before events are sent again, by which a client must have found another broker."""
+
+
+class Sent:
+    """An event, from when it was published."""
+
+    __slots__ = ("at", "client", "error", "event", "homes", "known_at", "name", "settled_at")
+
+    def __init__(self, client: WholeClient, publish: Publish, at: float) -> None:
+        self.client = client
+        self.name = publish.name
+        self.event = publish.event
+        self.at = at
+        self.homes = [client.home]
+        """Where its publisher was."""
+        self.known_at = 0.0
+        """When it was last certain who is known."""
+        self.settled_at: float | None = None
+        self.error: Exception | None = None
+
+
+class WholeChecker(Checker):
+    """A checker of whole nodes."""
+
+    network: WholeNetwork  # type: ignore[assignment]
+
+
+class Kept(WholeChecker):
+    """Acknowledged means taken by everybody who was known, or told. Nothing comes twice."""
+
+    holds: ClassVar[tuple[str, ...]] = (
+        "An acknowledged event was taken by every client whose subscription the publisher's broker knew.",
+        "A client that missed an acknowledged event is told, unless a larger part of the network is cut off.",
+        "No client gets an event twice for one subscription.",
+        "Every published event is acknowledged, rejected, or reported as failed in the end.",
+        "A cut shorter than `resume` + `grace` loses nothing.",
+        "A killed broker loses nothing if another path exists and its clients reach another broker in time.",
+    )
+
+    def __init__(self, network: WholeNetwork) -> None:
+        super().__init__(network)  # type: ignore[arg-type]
+        self.checked = 0
+        """Deliveries that had to be."""
+        self._sent: dict[Hashable, Sent] = {}
+        self._ledger = Ledger()
+        """Who was known to want each event, and who had it: a client, and the key of a subscription."""
+        self._taken: dict[tuple[str, Key], tuple[float, Predicate]] = {}
+        """When a client's broker has taken a subscription, and what it was."""
+        self._told: dict[str, list[tuple[float, str]]] = {}
+        self._last_calm = 0.0
+        self._homes: dict[str, str] = {}
+        self._reach: dict[str, frozenset[str]] = {}
+        """Where each client was when nothing was wrong, and which brokers could be reached from there."""
+        self._wrong: list[str] = []
+        times = network.times
+        self._recovered = times.lease + _REJOINING
+        self._patience = times.resume + times.grace
+        self._pause = times.resume + _JUST
+
+    # What is known
+
+    def _look(self) -> None:
+        """Note that nothing is wrong, if so."""
+        timeline, now = self.network.timeline, self.network.now
+        if timeline.is_quiet and now >= timeline.last_end + self._recovered:
+            self._last_calm = now
+            parts = timeline.parts
+            self._reach = {client.name: parts.get(client.home, frozenset()) for client in self._clients()}
+            self._homes = {client.name: client.home for client in self._clients()}
+
+    def _clients(self) -> Iterable[WholeClient]:
+        return self.network.clients.values()
+
+    def _is_known(self, publisher: WholeClient, client: Client, key: Key, predicate: Predicate) -> bool:
+        """Whether a subscription has had the time to reach its publisher's broker while nothing was wrong."""
+        at, taken = self._taken.get((client.name, key), (float("inf"), None))
+        if taken != predicate or max(at, publisher.advertised_at) + _SPREAD > self._last_calm:
+            return False
+        return self._homes.get(client.name) in self._reach.get(publisher.name, frozenset())
+
+    # Looking on
+
+    def on_fault(self, what: str, broker: str, link: str, about: dict[str, object], now: float) -> None:  # noqa: D102
+        self._look()
+
+    def on_subscribed(self, client: Client, key: Key, now: float) -> None:  # noqa: D102
+        predicate = client.subscriptions.get(key)
+        if predicate is not None:
+            self._taken[client.name, key] = now, predicate
+
+    def on_publish(self, client: Client, publish: Publish, now: float) -> None:  # noqa: D102
+        self._look()
+        assert isinstance(client, WholeClient)  # noqa: S101 - for the type checker
+        self._sent[publish.name] = sent = Sent(client, publish, now)
+        sent.known_at = self._last_calm
+        self._ledger.publish(
+            publish.name,
+            [
+                (other.who, key)
+                for other in self._clients()
+                for key, predicate in other.subscriptions.items()
+                if predicate.matches(publish.event) and self._is_known(client, other, key, predicate)
+            ],
+        )
+
+    def on_settled(  # noqa: D102
+        self, client: Client, name: tuple[str, int], error: Exception | None, now: float
+    ) -> None:
+        sent = self._sent.get(name)
+        if sent is not None:
+            sent.settled_at, sent.error = now, error
+            sent.homes.append(sent.client.home)
+
+    def on_notice(self, client: Client, notice: Notice, now: float) -> None:  # noqa: D102
+        self._told.setdefault(client.name, []).append((now, notice.kind))
+        if notice.kind == "missed":
+            # Its subscriptions may be new to whoever publishes, and have to spread again.
+            for key, predicate in client.subscriptions.items():
+                if (client.name, key) in self._taken:
+                    self._taken[client.name, key] = now, predicate
+
+    def on_deliver(  # noqa: D102
+        self, client: Client, publish: Publish, keys: tuple[Key, ...], now: float, late: bool
+    ) -> None:
+        for key in keys:
+            self._ledger.deliver((client.who, key), publish.name, late=late)
+        sent = self._sent.get(publish.name)
+        if sent is not None and sent.event != publish.event:
+            self._wrong.append(f"{client.name} got {publish.event} in place of {_called(sent)}")
+
+    # Judging
+
+    def at_rest(self) -> Iterator[str]:
+        """Say what is wrong with events that were published since the network was last at rest."""
+        yield from self._wrong
+        self._wrong = []
+        for sent in self._sent.values():
+            if sent.settled_at is None and not self._is_another(sent.client, sent.at):
+                what = f"{_called(sent)} was never acknowledged"
+                if not self.network.known.explain(sent.at, self.network.now):
+                    yield what
+        tally, found = self._ledger.judge(self._excuses)
+        self.checked += tally.expected
+        for finding in found:
+            yield from self._told_of(finding)
+        self._sent.clear()
+
+    def _told_of(self, finding: Finding) -> Iterator[str]:
+        """A finding in words. That somebody got what was not known to be wanted is no mistake as such."""
+        who, key = cast(tuple[str, Key], finding.who)
+        sent = self._sent.get(finding.name)
+        if sent is None:
+            yield f"{who} got {finding.name}, which nobody has published"
+        elif finding.sort == "twice":
+            yield f"{who} got {_called(sent)} twice for {key}"
+        elif finding.sort == "missed":
+            acked = f"acknowledged at {sent.settled_at:.3f}"
+            yield f"{who} did not get {_called(sent)} for {key}, {acked}, and was not told"
+
+    def _excuses(self, name: Name, who: Who) -> bool:
+        """Whether an event need not have come: by the contract, or by a defect that is on the list."""
+        sent = self._sent[name]
+        called, key = cast(tuple[str, Key], who)
+        client = self.network.clients[called.rstrip("'")]
+        if sent.settled_at is None or sent.error is not None or client.who != called:
+            return True
+        # What was changed or taken back meanwhile may have come or not.
+        if key not in client.subscriptions or self._taken[client.name, key][0] > sent.at:
+            return True
+        if self._is_excused(sent, sent.settled_at, client):
+            return True
+        return self.network.known.explain(sent.at, sent.settled_at)
+
+    def _is_excused(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
+        """Whether the contract lets a client miss an event."""
+        if self._is_rescued(sent, settled_at, client):
+            return False
+        if any(at >= sent.at and kind in _TELLING for at, kind in self._told.get(client.name, ())):
+            return True
+        if any(at >= sent.at and kind == "lost" for at, kind in self._told.get(sent.client.name, ())):
+            return True
+        if self._has_moved_apart(sent, settled_at, client):
+            return True
+        return any(self._was_cut_off(sent, settled_at, home, client) for home in sent.homes)
+
+    def _is_rescued(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
+        """Whether nothing may be lost even so: only one broker died, and the client went on in time."""
+        timeline = self.network.timeline
+        faults = list(timeline.during(sent.at, settled_at, self._recovered))
+        if len(faults) != 1 or faults[0].kind != "crash":
+            return False
+        died, (broker,) = faults[0].began, faults[0].about
+        if faults[0].ended - died < self._patience + self._recovered:
+            # It was back while it was still missed.
+            return False
+        homes = []
+        for one in (sent.client, client):
+            at, home = one.home_after(died, broker)
+            if home == broker or at > died + self._patience - _IN_TIME:
+                return False
+            homes.append(home)
+        return not any(
+            began <= settled_at and ended >= died for began, ended in timeline.apart(homes[0], homes[1])
+        )
+
+    def _has_moved_apart(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
+        """Whether the publisher had gone to a broker that the client could not reach in time."""
+        timeline = self.network.timeline
+        for at, broker in sent.client.moves(sent.known_at, settled_at):
+            for home in client.brokers_since(sent.at):
+                for began, ended in timeline.apart(broker, home):
+                    if began <= at + _SPREAD and ended >= at:
+                        return True
+        return False
+
+    def _is_another(self, client: WholeClient, since: float) -> bool:
+        """Whether a client is another one than then."""
+        return client.since > since
+
+    def _was_cut_off(self, sent: Sent, settled_at: float, home: str, client: WholeClient) -> bool:
+        """Whether the client's broker was part of a larger part that could not be reached for too long."""
+        timeline = self.network.timeline
+        for broker in client.brokers_since(sent.at):
+            for began, ended in timeline.apart(home, broker):
+                is_long = ended - began >= self._patience - _JUST
+                meets = began <= settled_at and ended + _REJOINING >= sent.at
+                if is_long and meets and timeline.company(broker, began, ended, self._pause):
+                    return True
+        return False
+
+
+class Idle(WholeChecker):
+    """At rest nothing is under way: every frame is acknowledged, and nothing waits to be sent again."""
+
+    holds: ClassVar[tuple[str, ...]] = (
+        "At rest, every frame of events is acknowledged, and nothing waits to be sent again.",
+    )
+
+    def at_rest(self) -> Iterator[str]:
+        """Say where something is left."""
+        for name, whole in self.network.nodes.items():
+            node = whole.node
+            if node is None or whole.broker is None:
+                continue
+            runtime = node.runtime
+            if not runtime.passing.is_idle:
+                yield f"{name} still has events to send again"
+            for link in runtime.links.values():
+                left = link.session.queued_bytes - link.session.message_bytes
+                if link.phase is LinkPhase.UP and (left or link.held):
+                    yield f"{name} has {left} bytes of events for {link.peer} that are not acknowledged"
+
+
+def _called(sent: Sent) -> str:
+    origin, number = sent.name
+    return f"{sent.event} ({sent.client.name}, {origin[-8:]} {number}, published at {sent.at:.3f})"

@@ -1,0 +1,10 @@
+"""The whole node under virtual time: what runs on sockets, without sockets.
+
+process    a process of its own: its clock, its timers, its chance; it may pause, die and come back
+pipes      connections as bytes: latency, stalls, cuts in the middle of a frame, flipped bits
+clients    a client, with the core that programs use, and what it was told
+network    brokers, clients and the lines between them; what can happen to each
+
+A broker is a `penstock.node.node.Node`, a client a `penstock.node.client.core.ClientCore`: sessions, custody,
+rescue, failover and leases are the code that runs in production.
+"""

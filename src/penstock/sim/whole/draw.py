@@ -1,0 +1,225 @@
+"""Plans for whole nodes, drawn from a seed: clients publish all the time, and faults happen meanwhile.
+
+A phase is a calm beginning, faults with events in between, everything mended, rest, and events of which it is
+known exactly who must get them. How long faults last is drawn around the times that brokers and clients
+wait: a little less and a little more than each.
+"""
+
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from penstock.node.settings import Times
+from penstock.routing.schemes.catalog import SCHEMES
+from penstock.sim.plan import Plan, Step
+from penstock.workloads import topologies
+
+_QUICK: Final = Times(ping=1.5, lease=10.0, linger=20.0)
+"""Brokers that notice silence sooner, so that runs are shorter. As with the defaults, a neighbour's lease
+ends later than its silence is noticed, and what was for it is kept."""
+
+_AROUND: Final = (0.05, 0.3, 1.0, 1.4, 1.9, 2.3, 3.6, 4.4, 6.0, 8.0, 11.0, 16.0, 22.0, 35.0)
+"""Seconds that faults last, about."""
+
+_KINDS: Final[dict[str, float]] = {
+    "crash": 3.0,
+    "several": 1.0,
+    "vanish": 0.7,
+    "cut": 3.0,
+    "partition": 1.5,
+    "sever": 2.0,
+    "pause": 2.0,
+    "unplug": 2.0,
+    "drop": 1.5,
+    "stall": 1.0,
+    "client stall": 0.7,
+    "client pause": 1.0,
+    "latency": 1.0,
+    "lag": 0.7,
+    "flip": 0.3,
+}
+"""Faults, and how often each is drawn."""
+
+_Timed: TypeAlias = tuple[float, int, Step]
+
+
+def draw_whole(seed: int) -> Plan:
+    """The plan of a seed."""
+    random = Random(f"whole plan {seed}")
+    brokers = random.choice([1, 2, 3, 3, 4, 4, 5, 6])
+    edges = topologies.topology(
+        random.choice(topologies.KINDS), brokers, seed, degree=random.uniform(2, 4), cluster=2
+    )
+    clients = random.randint(2, 5)
+    homes = tuple(random.randrange(brokers) for _ in range(clients))
+    gateways = tuple(client for client in range(clients) if random.random() < 0.08)
+    artist = _Artist(random, brokers, list(edges), homes, gateways)
+    return Plan(
+        seed=seed,
+        scheme=random.choice(list(SCHEMES)),
+        protocol="flood" if random.random() < 0.1 else "trees",
+        advertisements=random.random() < 0.8,
+        brokers=brokers,
+        edges=tuple(edges),
+        homes=homes,
+        steps=tuple(artist.steps()),
+        latencies=tuple(round(random.uniform(0.0005, 0.03), 4) for _ in edges),
+        links="reliable",
+        others=artist.others,
+        gateways=gateways,
+        times=Times() if random.random() < 0.25 else _QUICK,
+    )
+
+
+class _Artist:
+    """Draws what happens."""
+
+    def __init__(
+        self,
+        random: Random,
+        brokers: int,
+        edges: list[topologies.Edge],
+        homes: tuple[int, ...],
+        gateways: tuple[int, ...],
+    ) -> None:
+        self._random = random
+        self._brokers = brokers
+        self._edges = edges
+        self._homes = homes
+        self._gateways = gateways
+        self.others = tuple(self._others(client) for client in range(len(homes)))
+        self._order = 0
+
+    def _others(self, client: int) -> tuple[int, ...]:
+        left = [broker for broker in range(self._brokers) if broker != self._homes[client]]
+        if client in self._gateways:
+            return ()
+        return tuple(self._random.sample(left, min(len(left), self._random.choice([0, 0, 1, 1, 2]))))
+
+    def steps(self) -> list[Step]:
+        """All steps of a plan."""
+        random = self._random
+        clients = range(len(self._homes))
+        steps = [Step("pass", (1.0,))]
+        for client in clients:
+            if random.random() < 0.7 or client == 0:
+                steps.append(Step("advertise", (client, "a", self._filter(wide=True))))
+            if random.random() < 0.8 or client == 1:
+                steps.append(Step("subscribe", (client, "s0", self._filter(wide=True))))
+        for _phase in range(random.choice([1, 1, 2])):
+            steps.append(Step("settle"))
+            steps += self._phase()
+            steps += [Step("mend"), Step("settle")]
+            steps += [self._publish() for _ in range(random.randint(1, 4))]
+        return [*steps, Step("settle")]
+
+    def _phase(self) -> list[Step]:
+        random = self._random
+        timed: list[_Timed] = []
+        begin = random.uniform(0.2, 1.0)
+        end = begin
+        for _ in range(random.choice([1, 1, 2, 2, 3])):
+            at = random.choice([begin, random.uniform(begin, max(begin, end)), end + random.uniform(0, 3)])
+            end = max(end, self._fault(timed, at))
+        for _ in range(random.choice([0, 0, 1, 2])):
+            self._put(timed, random.uniform(0, end), self._change())
+        last = end + random.choice([0.5, 2.0, 6.0])
+        for _ in range(random.randint(8, 40)):
+            # Most of them near the beginning and the end of faults, where things go wrong.
+            near = random.choice([begin, end, random.uniform(0, last)])
+            self._put(timed, min(last, max(0.0, random.gauss(near, 0.7))), self._publish())
+        steps: list[Step] = []
+        now = 0.0
+        for at, _order, step in sorted(timed, key=lambda one: one[:2]):
+            if at > now:
+                steps.append(Step("pass", (round(at - now, 4),)))
+                now = at
+            steps.append(step)
+        return steps
+
+    def _put(self, timed: list[_Timed], at: float, step: Step) -> None:
+        self._order += 1
+        timed.append((at, self._order, step))
+
+    def _fault(self, timed: list[_Timed], at: float) -> float:
+        """Draw a fault that begins at a time; return when it is over."""
+        random = self._random
+        kind = random.choices(list(_KINDS), list(_KINDS.values()))[0]
+        lasts = random.choice(_AROUND) * random.uniform(0.9, 1.1)
+        for when, step in self._steps_of(kind, lasts):
+            self._put(timed, at + when, step)
+        return at + (0.0 if kind in ("sever", "drop", "flip") else lasts)
+
+    def _steps_of(self, kind: str, lasts: float) -> list[tuple[float, Step]]:
+        random = self._random
+        broker, client = random.randrange(self._brokers), random.randrange(len(self._homes))
+        home = self._homes[client]
+        if kind in ("crash", "vanish"):
+            return [(0.0, Step(kind, (broker,))), (lasts, Step("restart", (broker, False)))]
+        if kind == "several":
+            some = random.sample(range(self._brokers), random.randint(1, self._brokers))
+            return [(0.0, Step("crash", (b,))) for b in some] + [
+                (lasts, Step("restart", (b, False))) for b in some
+            ]
+        if kind == "pause":
+            return [(0.0, Step("pause", (f"b{broker}",))), (lasts, Step("continue", (f"b{broker}",)))]
+        if kind == "client pause" and client not in self._gateways:
+            return [(0.0, Step("pause", (f"c{client}",))), (lasts, Step("continue", (f"c{client}",)))]
+        if kind == "unplug":
+            return [(0.0, Step("unplug", (client, home))), (lasts, Step("plug", (client, home)))]
+        if kind == "drop":
+            return [(0.0, Step("sever", (f"c{client}", f"b{home}")))]
+        if kind == "client stall":
+            pair = random.choice([(f"c{client}", f"b{home}"), (f"b{home}", f"c{client}")])
+            return [(0.0, Step("stall", pair)), (lasts, Step("flow", pair))]
+        if kind == "lag":
+            return [
+                (0.0, Step("lag", (client, round(random.uniform(0.01, 8.0), 2)))),
+                (lasts, Step("lag", (client, 0.0))),
+            ]
+        if not self._edges:
+            return []
+        return self._steps_of_link(kind, lasts)
+
+    def _steps_of_link(self, kind: str, lasts: float) -> list[tuple[float, Step]]:
+        random = self._random
+        a, b = random.choice(self._edges)
+        names = random.choice([(f"b{a}", f"b{b}"), (f"b{b}", f"b{a}")])
+        if kind == "partition":
+            side = [b for b in range(self._brokers) if random.random() < 0.5]
+            cut = [edge for edge in self._edges if (edge[0] in side) != (edge[1] in side)]
+            return [(0.0, Step("cut", edge)) for edge in cut] + [(lasts, Step("heal", edge)) for edge in cut]
+        if kind == "sever":
+            return [(0.0, Step("sever", names))]
+        if kind == "flip":
+            return [(0.0, Step("flip", names))]
+        if kind == "stall":
+            return [(0.0, Step("stall", names)), (lasts, Step("flow", names))]
+        if kind == "latency":
+            slow = round(random.uniform(0.05, 0.4), 3)
+            return [(0.0, Step("latency", (*names, slow))), (lasts, Step("latency", (*names, 0.01)))]
+        return [(0.0, Step("cut", (a, b))), (lasts, Step("heal", (a, b)))]
+
+    def _change(self) -> Step:
+        random = self._random
+        client = random.randrange(len(self._homes))
+        choice = random.random()
+        if choice < 0.5:
+            return Step("subscribe", (client, f"s{random.randrange(3)}", self._filter()))
+        if choice < 0.7:
+            return Step("unsubscribe", (client, f"s{random.randrange(3)}"))
+        if choice < 0.9:
+            return Step("advertise", (client, random.choice("ab"), self._filter(wide=True)))
+        return Step("unadvertise", (client, "b"))
+
+    def _publish(self) -> Step:
+        random = self._random
+        event: dict[str, Any] = {"x": random.randrange(20), "y": random.randrange(6)}
+        return Step("publish", (random.randrange(len(self._homes)), event))
+
+    def _filter(self, *, wide: bool = False) -> str:
+        random = self._random
+        if random.random() < (0.6 if wide else 0.2):
+            return "x >= 0"
+        low = random.randrange(15)
+        text = f"x between {low} and {low + random.choice([2, 5, 10, 20])}"
+        return text if random.random() < 0.7 else f"{text} and y >= {random.randrange(3)}"

@@ -1,0 +1,496 @@
+"""Brokers, clients and the lines between them under virtual time, as bytes: `links = "reliable"`.
+
+The same surface as `penstock.sim.network.Network`, so that plans, scenarios and checkers run on either. Here
+nothing stands for a broker or a client: they are those of production, and what happens to them happens to
+their connections and processes.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from random import Random
+from typing import Any, Final
+
+from penstock.broker.core import Core
+from penstock.broker.effects import Effect, Send
+from penstock.broker.needs import Matching, Scan
+from penstock.broker.protocols import CoreSettings, protocol_named
+from penstock.errors import PenstockError
+from penstock.filters.predicate import Predicate
+from penstock.model.events import Event
+from penstock.model.names import Key
+from penstock.node.admission import Admission
+from penstock.node.client.notices import Notice
+from penstock.node.connection import FrameConnection
+from penstock.node.node import Node, NodeSettings
+from penstock.node.settings import Limits, Times
+from penstock.sim.clock import Clock
+from penstock.sim.counts import Counts
+from penstock.sim.links import LinkModel
+from penstock.sim.observers import Observers
+from penstock.sim.whole.clients import WholeClient
+from penstock.sim.whole.known import KnownDefects
+from penstock.sim.whole.lines import Lines
+from penstock.sim.whole.process import Process
+from penstock.sim.whole.timeline import Timeline
+from penstock.wire.blocks import Block
+from penstock.wire.messages import Message, Publish
+
+# What brokers would log is told by checkers here.
+logging.getLogger("penstock.net").addHandler(logging.NullHandler())
+
+_DRIFT_MAX: Final = 0.01
+"""Clocks go wrong by so much at the most: a hundred times as much as bad ones do."""
+
+
+class _WatchedCore:
+    """A core whose messages are counted, and told to those who look on."""
+
+    def __init__(self, core: Core, network: "WholeNetwork") -> None:
+        self.core = core
+        self.name = core.name
+        self.hears_load = core.hears_load
+        self.facts = core.facts
+        self.client = core.client
+        self.close = core.close
+        self._network = network
+
+    def handle(self, message: Message | Block, link: str, now: float) -> list[Effect]:
+        """Take a message, and tell of it."""
+        network = self._network
+        network.counts.handled += 1
+        for on_handle in network.observers.on_handle:
+            on_handle(self.name, link, message, network.now)
+        effects = self.core.handle(message, link, now)
+        for effect in effects:
+            if type(effect) is Send:
+                network.counts.carry(effect.message)
+                if isinstance(effect.message, Block):
+                    for on_carry in network.observers.on_carry:
+                        on_carry(self.name, effect.link, effect.message, network.now)
+        return effects
+
+
+class WholeNode:
+    """A broker's process, and the broker in it while it lives."""
+
+    def __init__(self, network: "WholeNetwork", name: str) -> None:
+        self.name = name
+        self.lives = 0
+        self.node: Node | None = None
+        self.core: Core | None = None
+        self.process = network.new_process(name)
+        self.peers: list[str] = []
+        self._network = network
+
+    @property
+    def broker(self) -> Core | None:
+        """The core, while it runs."""
+        return self.core if self.process.is_alive and not self.process.is_paused else None
+
+    @property
+    def queue(self) -> range:
+        """As long as there are frames that it has sent, or is to send, and that are not acknowledged."""
+        links = () if self.node is None else self.node.runtime.links.values()
+        return range(sum(link.session.unacked_frames for link in links))
+
+    def start(self) -> None:
+        """Begin a life."""
+        network = self._network
+        if not self.process.is_alive:
+            self.process = network.new_process(self.name)
+        self.lives += 1
+        self.node = node = Node(
+            NodeSettings(
+                name=self.name,
+                protocol=network.protocol_name,
+                scheme=network.settings.scheme,
+                advertisements=network.settings.advertisements,
+                limits=network.limits,
+                times=network.times,
+            ),
+            network.make_matching(),
+            Admission(),
+            self.process,
+            incarnation=self.lives,
+        )
+        self.core = node.runtime.core
+        node.runtime.core = _WatchedCore(node.runtime.core, network)
+        for peer in self.peers:
+            node.add_peer(peer, peer)
+        network.lines.listen(self.name, self)
+        node.begin()
+
+    def accept(self) -> FrameConnection:
+        """Somebody connects."""
+        if self.node is None:
+            raise PenstockError(f"{self.name} is not running")
+        return self.node.accept()
+
+    def die(self) -> None:
+        """End a life."""
+        self.process.die()
+        if self.core is not None:
+            self.core.close()
+        self.node = self.core = None
+
+
+class WholeNetwork(Clock):
+    """A simulated network of whole nodes."""
+
+    def __init__(
+        self,
+        protocol: str = "trees",
+        scheme: str = "covering",
+        *,
+        advertisements: bool = True,
+        seed: int = 0,
+        times: Times | None = None,
+        limits: Limits | None = None,
+        make_matching: Callable[[], Matching] = Scan,
+    ) -> None:
+        super().__init__()
+        self.protocol_name = protocol
+        self.protocol = protocol_named(protocol)
+        self.settings = CoreSettings(scheme=scheme, advertisements=advertisements)
+        self.times = times or Times()
+        self.limits = limits or Limits()
+        self.make_matching = make_matching
+        self.random = Random(f"whole {seed}")
+        self.counts = Counts()
+        self.observers = Observers()
+        self.timeline = Timeline()
+        self.lines = Lines(self, self.random)
+        self.nodes: dict[str, WholeNode] = {}
+        self.clients: dict[str, WholeClient] = {}
+        self.known = KnownDefects(self.timeline, self.times, self.nodes)
+        self._edges: dict[tuple[str, str], LinkModel] = {}
+        self._sent_at: dict[tuple[str, int], float] = {}
+
+    def new_process(self, name: str) -> Process:
+        """A process whose clock is its own."""
+        drift = self.random.choice([0.0, self.random.uniform(-_DRIFT_MAX, _DRIFT_MAX)])
+        return Process(name, self, self.lines, Random(self.random.getrandbits(64)), drift)
+
+    # Building
+
+    def add_broker(self, name: str) -> None:
+        """A new broker, running."""
+        node = self.nodes[name] = WholeNode(self, name)
+        node.start()
+        self._note()
+
+    def add_link(self, a: str, b: str, model: LinkModel | None = None) -> None:
+        """A link between two brokers: one of them connects to the other, or each to each."""
+        self._edges[_pair(a, b)] = model = model or LinkModel()
+        self.lines.line(a, b).latency = model.latency
+        ways = self.random.choice([[(a, b)], [(b, a)], [(a, b), (b, a)]])
+        for name, peer in ways:
+            node = self.nodes[name]
+            node.peers.append(peer)
+            if node.node is not None:
+                node.node.add_peer(peer, peer)
+        self._note()
+
+    def add_client(
+        self, name: str, home: str, others: Iterable[str] = (), *, is_gateway: bool = False
+    ) -> WholeClient:
+        """A client of a broker, which may go to others."""
+        if name in self.clients or name in self.nodes:
+            raise PenstockError(f"there is a {name} already")
+        process = self.nodes[home].process if is_gateway else self.new_process(name)
+        client = WholeClient(self, name, [home, *others], process, is_gateway=is_gateway)
+        self.clients[name] = client
+        return client
+
+    # Looking
+
+    def links(self) -> Iterable[tuple[str, str]]:
+        """All links, each once."""
+        return self._edges
+
+    def has_link(self, a: str, b: str) -> bool:
+        """Whether there is a link, up or down."""
+        return _pair(a, b) in self._edges
+
+    def is_cut(self, a: str, b: str) -> bool:
+        """Whether a link is down by itself, whoever is at its ends."""
+        return self.lines.line(a, b).is_cut
+
+    def model(self, a: str, b: str) -> LinkModel:
+        """How a link behaves."""
+        return self._edges[_pair(a, b)]
+
+    def set_model(self, a: str, b: str, model: LinkModel) -> None:
+        """A link behaves otherwise from now on: only its latency can."""
+        self._edges[_pair(a, b)] = model
+        self.set_latency(a, b, model.latency + model.delay)
+
+    def is_up(self, a: str, b: str) -> bool:
+        """Whether messages can go over a link, both ways."""
+        line = self.lines.line(a, b)
+        return not line.is_cut and not line.stalled and self.is_running(a) and self.is_running(b)
+
+    def is_running(self, name: str) -> bool:
+        """Whether a broker is there, and not paused."""
+        return self.nodes[name].broker is not None
+
+    def broker(self, name: str) -> Core:
+        """The core of a broker that is running."""
+        core = self.nodes[name].broker
+        if core is None:
+            raise PenstockError(f"{name} is not running")
+        return core
+
+    def is_lossy(self) -> bool:
+        """Whether something is wrong with a line."""
+        return not self.timeline.is_quiet
+
+    def foresee(self, events: Sequence[Event]) -> None:
+        """Each broker matches by itself."""
+
+    def backlogs(self) -> Iterable[float]:
+        """Lines have no bandwidth here."""
+        return ()
+
+    def running(self) -> list[Core]:
+        """The cores of brokers that run."""
+        return [node.broker for node in self.nodes.values() if node.broker is not None]
+
+    def component(self, name: str) -> set[str]:
+        """The brokers that can be reached from one that is running, itself among them."""
+        found, left = {name}, [name]
+        while left:
+            at = left.pop()
+            near = {b if a == at else a for a, b in self._edges if at in (a, b) and self.is_up(a, b)} - found
+            found |= near
+            left += near
+        return found
+
+    def components(self) -> list[set[str]]:
+        """The running brokers, those that can reach each other together."""
+        found: list[set[str]] = []
+        for name in self.nodes:
+            if self.is_running(name) and not any(name in members for members in found):
+                found.append(self.component(name))
+        return found
+
+    def _note(self) -> None:
+        """Write down who can reach whom from now on."""
+        parts = {name: frozenset(members) for members in self.components() for name in members}
+        self.timeline.note(self.now, parts)
+
+    # What clients do
+
+    def advertise(self, client: WholeClient, key: Key, predicate: Predicate) -> None:
+        """A client says what it will publish."""
+        client.advertisements[key] = predicate
+        client.advertised_at = self.now
+        client.process.take(client.say_advertise, key, predicate)
+
+    def unadvertise(self, client: WholeClient, key: Key) -> None:
+        """A client will publish no more of it."""
+        del client.advertisements[key]
+        client.process.take(client.say_unadvertise, key)
+
+    def subscribe(self, client: WholeClient, key: Key, predicate: Predicate) -> None:
+        """A client asks for events."""
+        client.wants(key, predicate)
+        client.process.take(client.say_subscribe, key, predicate)
+
+    def unsubscribe(self, client: WholeClient, key: Key) -> None:
+        """A client asks no more."""
+        del client.subscriptions[key]
+        client.process.take(client.say_unsubscribe, key)
+
+    def publish(self, client: WholeClient, event: Event) -> Publish | None:
+        """A client publishes an event; None if it cannot."""
+        if client.process.is_paused or not client.process.is_alive:
+            return None
+        name: tuple[str, int] | None = None
+
+        def settled(error: Exception | None) -> None:
+            if name is not None:
+                self._settled(client, name, error)
+
+        publish = client.say_publish(event, settled)
+        if publish is None:
+            return None
+        name = publish.name
+        self.counts.published += 1
+        self._sent_at[name] = self.now
+        for on_publish in self.observers.on_publish:
+            on_publish(client, publish, self.now)
+        return publish
+
+    def _settled(self, client: WholeClient, name: tuple[str, int], error: Exception | None) -> None:
+        for on_settled in self.observers.on_settled:
+            on_settled(client, name, error, self.now)
+
+    # What clients hear
+
+    def subscribed(self, client: WholeClient, key: Key) -> None:
+        """A client's broker has taken a subscription."""
+        for on_subscribed in self.observers.on_subscribed:
+            on_subscribed(client, key, self.now)
+
+    def delivered(self, client: WholeClient, publish: Publish, keys: tuple[Key, ...], late: bool) -> None:
+        """A client has got an event."""
+        self.counts.delivered += 1
+        sent_at = self._sent_at.get(publish.name)
+        if sent_at is not None:
+            self.counts.delays.append(self.now - sent_at)
+        for on_deliver in self.observers.on_deliver:
+            on_deliver(client, publish, keys, self.now, late)
+
+    def noticed(self, client: WholeClient, notice: Notice) -> None:
+        """A client has been told something about its connection."""
+        for on_notice in self.observers.on_notice:
+            on_notice(client, notice, self.now)
+
+    # Faults: processes
+
+    def crash(self, name: str, *, silent: bool = False) -> None:
+        """A broker's process is killed; or its whole machine is gone, of which nothing tells."""
+        node = self.nodes[name]
+        if not node.process.is_alive:
+            return
+        self._fault("Crash", name, silent=silent)
+        self.timeline.begin("vanish" if silent else "crash", (name,), self.now)
+        self._go_on(name)
+        if silent:
+            self.lines.silence(name)
+        else:
+            self.lines.hang_up(name)
+        node.die()
+        self._note()
+
+    def restart(self, name: str, *, with_state: bool = False) -> None:
+        """A broker that was killed comes back, knowing nothing; one that was cut off, with all it knew."""
+        node = self.nodes[name]
+        if not node.process.is_alive:
+            self._fault("Restart", name, state=False)
+            self.lines.reset(name)
+            node.start()
+            self._return_gateways(name)
+            self.timeline.end("crash", (name,), self.now)
+            self.timeline.end("vanish", (name,), self.now)
+            self._note()
+
+    def _return_gateways(self, name: str) -> None:
+        """Clients of a gateway are made anew by whoever uses it."""
+        for client in self.clients.values():
+            if client.is_gateway and client.brokers[0] == name:
+                client.come_back(self.nodes[name].process)
+
+    def pause(self, name: str) -> int:
+        """A process stands still, as by SIGSTOP; return whether it did not before."""
+        process = self._process(name)
+        if not process.is_alive or process.is_paused:
+            return 0
+        self._fault("Pause", name)
+        self.timeline.begin("pause", (name,), self.now)
+        process.pause()
+        self._note()
+        return 1
+
+    def go_on(self, name: str) -> int:
+        """It goes on; return whether it had to."""
+        if not self._process(name).is_paused:
+            return 0
+        self._fault("Continue", name)
+        self._go_on(name)
+        return 1
+
+    def _go_on(self, name: str) -> None:
+        process = self._process(name)
+        if process.is_paused:
+            self.timeline.end("pause", (name,), self.now)
+            process.go_on()
+            self._note()
+
+    def _process(self, name: str) -> Process:
+        return self.nodes[name].process if name in self.nodes else self.clients[name].process
+
+    def leave(self, client: WholeClient) -> None:
+        """A client goes, with all that it wanted; it may come back without."""
+        for key in list(client.subscriptions):
+            self.unsubscribe(client, key)
+        for key in list(client.advertisements):
+            self.unadvertise(client, key)
+
+    # Faults: lines
+
+    def cut(self, a: str, b: str) -> None:
+        """A line breaks in the middle of what is under way, and no connection can be made."""
+        self._fault("Cut", a, b)
+        self.timeline.begin("cut", _pair(a, b), self.now)
+        self.lines.line(a, b).is_cut = True
+        self.lines.sever(a, b)
+        self._note()
+
+    def heal(self, a: str, b: str) -> None:
+        """A line works again."""
+        line = self.lines.line(a, b)
+        if line.is_cut:
+            self._fault("Heal", a, b)
+            self.timeline.end("cut", _pair(a, b), self.now)
+            line.is_cut = False
+            self._note()
+
+    def sever(self, a: str, b: str) -> None:
+        """The connections between two processes end, and may be made again at once."""
+        self._fault("Sever", a, b)
+        self.timeline.strike("sever", _pair(a, b), self.now)
+        self.lines.sever(a, b)
+
+    def stall(self, a: str, b: str) -> None:
+        """Nothing that one process says gets to the other; neither is told."""
+        self._fault("Stall", a, b)
+        self.timeline.begin("stall", (a, b), self.now)
+        self.lines.stall(a, b)
+        self._note()
+
+    def flow(self, a: str, b: str) -> None:
+        """It gets there again, with all that has waited."""
+        if a in self.lines.line(a, b).stalled:
+            self._fault("Flow", a, b)
+            self.timeline.end("stall", (a, b), self.now)
+            self.lines.flow(a, b)
+            self._note()
+
+    def flip(self, a: str, b: str) -> None:
+        """The next frame from one process to the other says a wrong length."""
+        self._fault("Flip", a, b)
+        self.timeline.strike("flip", (a, b), self.now)
+        self.lines.line(a, b).flips.add(a)
+
+    def set_latency(self, a: str, b: str, latency: float) -> None:
+        """What goes over a line takes so long from now on."""
+        self._fault("Latency", a, b, latency=latency)
+        self.lines.line(a, b).latency = latency
+
+    def mend(self) -> None:
+        """All lines work again, and all processes go on."""
+        for a, b in list(self._pairs()):
+            self.heal(a, b)
+            self.flow(a, b)
+            self.flow(b, a)
+            self.lines.line(a, b).flips.clear()
+        for (a, b), model in self._edges.items():
+            self.lines.line(a, b).latency = model.latency
+        for name in [*self.nodes, *self.clients]:
+            self.go_on(name)
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        yield from self._edges
+        for client in self.clients.values():
+            for broker in client.brokers:
+                yield client.name, broker
+
+    def _fault(self, what: str, broker: str, link: str = "", **about: Any) -> None:
+        for on_fault in self.observers.on_fault:
+            on_fault(what, broker, link, about, self.now)
+
+
+def _pair(a: str, b: str) -> tuple[str, str]:
+    return (a, b) if a < b else (b, a)

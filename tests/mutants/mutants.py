@@ -1,0 +1,686 @@
+"""Deliberate defects, each a small change of the source: `make mutants` shows that something notices.
+
+A mutant is caught by `check`, seeds of whole nodes under faults, or by a named test where no fault on bytes
+or processes shows the difference. `test_mutants_list.py` notices when the code has moved on.
+"""
+
+from typing import Final, NamedTuple
+
+CHECK: Final = "check"
+"""Caught by `penstock.sim.whole`: one of the seeds fails."""
+
+
+class Mutant(NamedTuple):
+    """One defect."""
+
+    name: str
+    file: str
+    """Relative to src/penstock."""
+    old: str
+    """Occurs exactly once in the file."""
+    new: str
+    breaks: str
+    caught_by: str = CHECK
+    """CHECK, or the id of a test."""
+
+    def apply(self, source: str) -> str:
+        """The source with the defect in it. Raises ValueError where the old text is not there once."""
+        count = source.count(self.old)
+        if count != 1:
+            raise ValueError(
+                f"mutant {self.name}: its old text occurs {count} times in {self.file} in place of once; "
+                "the code has moved on, so write the mutant anew"
+            )
+        return source.replace(self.old, self.new)
+
+
+_SESSIONS: Final = "wire/sessions.py"
+_RUNTIME: Final = "node/runtime.py"
+_PASSING: Final = "node/passing.py"
+_HUB: Final = "node/hub.py"
+_WATCHING: Final = "node/watching.py"
+_DIALING: Final = "node/dialing.py"
+_OPENING: Final = "node/opening.py"
+_CORE: Final = "node/client/core.py"
+_LINE: Final = "node/client/line.py"
+_OUTLET: Final = "node/client/outlet.py"
+_INTAKE: Final = "node/client/intake.py"
+_FORWARDING: Final = "broker/forwarding.py"
+_SEEN: Final = "broker/seen.py"
+_BROKER: Final = "broker/trees/broker.py"
+_ADVERTISING: Final = "broker/trees/advertising.py"
+_TREES: Final = "broker/trees/trees.py"
+
+_OF_SESSIONS: Final = "tests/wire/test_sessions.py::"
+_OF_CLIENT: Final = "tests/node/client/test_client_core.py::"
+_FOUND: Final = "tests/node/test_mutants_found.py::"
+
+_CUSTODY: Final = (
+    Mutant(
+        "custody-not-held",
+        _SESSIONS,
+        "            out.custody.hold()\n",
+        "            pass\n",
+        "a frame is acknowledged as soon as it is passed on, before anybody has it",
+    ),
+    Mutant(
+        "custody-failing-ignored",
+        _SESSIONS,
+        "self._on_done(not self._has_failed)",
+        "self._on_done(True)",
+        "what could not be passed on counts as passed on",
+    ),
+    Mutant(
+        "custody-clients-not-waited-for",
+        _RUNTIME,
+        "self._send_block(link, effect.events.as_block(), custody, now, traced)",
+        "self._send_block(link, effect.events.as_block(), None, now, traced)",
+        "events are acknowledged before the broker's own clients have taken them",
+    ),
+    Mutant(
+        "custody-neighbours-not-waited-for",
+        _RUNTIME,
+        "self._send_block(link, effect.message, custody, now, traced)",
+        "self._send_block(link, effect.message, None, now, traced)",
+        "events are acknowledged before the next broker has dealt with them",
+    ),
+    Mutant(
+        "custody-released-twice",
+        _SESSIONS,
+        "custody, out.custody = out.custody, None",
+        "custody = out.custody",
+        "what a slow client was let go of is released again when the client acknowledges it",
+        _OF_SESSIONS + "test_nobody_waits_for_what_was_let_go_but_it_is_sent_again_after_a_cut",
+    ),
+    Mutant(
+        "custody-failed-at-first-holder",
+        _SESSIONS,
+        "        self._has_failed = True\n",
+        "        self._has_failed = self._holders == 1\n",
+        "a failure is forgotten if others still hold the frame",
+    ),
+)
+
+_OF_LINKS: Final = (
+    Mutant(
+        "resume-skips-a-frame",
+        _SESSIONS,
+        "if out.number > their_received]",
+        "if out.number > their_received + 1]",
+        "after a lost connection the first missing frame is not sent again",
+    ),
+    Mutant(
+        "resume-sends-nothing",
+        _SESSIONS,
+        "        return [out.data for out in self._unacked.values() if out.number > their_received]",
+        "        return []",
+        "after a lost connection nothing is sent again",
+    ),
+    Mutant(
+        "resume-keeps-ack-to-itself",
+        _SESSIONS,
+        "        self._ack_said = -1\n",
+        "",
+        "an acknowledgement that was lost with a connection is not said again",
+    ),
+    Mutant(
+        "resume-forgets-acks-out-of-turn",
+        _SESSIONS,
+        "        self._unsaid = sorted(self._dealt)\n",
+        "        self._unsaid = []\n",
+        "acknowledgements out of turn that were lost with a connection are not said again",
+        "tests/wire/test_acks_out_of_turn.py::"
+        "test_frames_come_once_in_order_and_are_done_once_whatever_is_lost",
+    ),
+    Mutant(
+        "ack-covers-earlier-frames",
+        _SESSIONS,
+        "        if number != self._dealt_to + 1:\n",
+        "        if number <= self._dealt_to:\n",
+        "a frame that is dealt with acknowledges those before it too",
+    ),
+    Mutant(
+        "acks-out-of-turn-ignored",
+        _SESSIONS,
+        "        done += [self._unacked.pop(number) for number in others if number in self._unacked]\n",
+        "",
+        "frames that are dealt with out of turn wait for those before them",
+        "tests/wire/test_acks_out_of_turn.py::test_acknowledgements_do_not_wait_for_each_other_in_a_circle",
+    ),
+    Mutant(
+        "duplicate-frames-taken",
+        _SESSIONS,
+        "        if number <= self.received:\n            return None\n",
+        "        if number <= self.received:\n            return number, payload[_NUMBER:]\n",
+        "a frame that comes again is taken again",
+        _OF_SESSIONS + "test_frames_that_come_twice_are_dropped_and_gaps_are_errors",
+    ),
+    Mutant(
+        "window-ignored",
+        _SESSIONS,
+        "while self._urgent or (self._pending and self._unacked_bytes < self.window):",
+        "while self._urgent or self._pending:",
+        "more than a window of bytes is sent before any of it is acknowledged",
+        _OF_SESSIONS + "TestResuming",
+    ),
+    Mutant(
+        "abandon-forgets-unsent",
+        _SESSIONS,
+        "        left = [*self._unacked.values(), *self._urgent, *self._pending]\n",
+        "        left = list(self._unacked.values())\n",
+        "when a session is over, nobody is told of frames that were never sent",
+    ),
+    Mutant(
+        "abandon-unsent-succeeds",
+        _SESSIONS,
+        "                if failed:\n",
+        "                if failed and out.number:\n",
+        "when a session is over, frames that were never sent count as dealt with",
+    ),
+    Mutant(
+        "drop-pending-drops-messages",
+        _SESSIONS,
+        "        self._pending = deque(out for out in self._pending if out.block is None)\n",
+        "        self._pending = deque()\n",
+        "messages for a slow client are dropped together with the events",
+        _OF_SESSIONS + "test_what_is_pending_can_be_dropped_and_messages_stay",
+    ),
+    Mutant(
+        "hand-over-without-pending",
+        _SESSIONS,
+        "        left = [*self._unacked.values(), *self._pending]\n",
+        "        left = list(self._unacked.values())\n",
+        "a client that goes to another broker forgets what it had not sent yet",
+    ),
+)
+
+_RESCUE: Final = (
+    Mutant(
+        "rescue-not-marked",
+        _PASSING,
+        "rescued=runtime.world.mark()",
+        "rescued=block.header.rescued",
+        "brokers drop events that are sent again as duplicates",
+    ),
+    Mutant(
+        "rescue-mark-reused",
+        _PASSING,
+        "rescued=runtime.world.mark()",
+        "rescued=block.header.rescued or runtime.world.mark()",
+        "events that are sent again a second time are dropped as duplicates",
+    ),
+    Mutant(
+        "rescue-given-up-early",
+        _PASSING,
+        "ATTEMPTS_MAX: Final = 5",
+        "ATTEMPTS_MAX: Final = 1",
+        "events are given up after they were sent again once",
+        _FOUND + "test_events_are_sent_again_five_times_and_then_given_up_which_the_publisher_is_told",
+    ),
+    Mutant(
+        "rescue-never-given-up",
+        _PASSING,
+        "block.with_header(header), attempts + 1))",
+        "block.with_header(header), max(attempts, 1)))",
+        "events that nobody can pass on are sent again for ever",
+        _FOUND + "test_events_are_sent_again_five_times_and_then_given_up_which_the_publisher_is_told",
+    ),
+    Mutant(
+        "rescue-at-once",
+        _PASSING,
+        "due = runtime.world.time() + self._times.settle",
+        "due = runtime.world.time()",
+        "events are sent again before another path is known",
+    ),
+    Mutant(
+        "rescue-to-new-session",
+        _PASSING,
+        "            link = again.link\n",
+        "            link = self._runtime.links.get(again.link.name, again.link)\n",
+        "events of a session that is over are acknowledged in the next one",
+        "tests/node/test_runtime.py::"
+        "test_what_is_to_be_sent_again_is_not_mixed_up_with_a_new_session_of_its_publisher",
+    ),
+    Mutant(
+        "returned-not-sent",
+        _PASSING,
+        "        if not succeeded and not link.is_client:\n",
+        "        if False:\n",
+        "a broker that could not pass on events acknowledges them as if it had",
+    ),
+    Mutant(
+        "returned-not-heard",
+        _RUNTIME,
+        "            link.session.fail(message.number)\n",
+        "            pass\n",
+        "a broker takes no notice of events that come back",
+    ),
+    Mutant(
+        "ack-before-returned",
+        _PASSING,
+        "        session.push_message(first, custody, urgent=link.is_client)\n",
+        "        session.push_message(first, urgent=link.is_client)\n",
+        "events are acknowledged before the other side knows that they came back",
+        _FOUND + "test_events_that_come_back_are_acknowledged_after_that_is_known",
+    ),
+    Mutant(
+        "rescued-dropped-as-seen",
+        _FORWARDING,
+        "            new = self._rescued.add(",
+        "            new = new & self._rescued.add(",
+        "a broker drops events that are sent again if it had them",
+    ),
+    Mutant(
+        "rescued-marks-not-remembered",
+        _FORWARDING,
+        "            new = self._rescued.add(",
+        "            new = True | self._rescued.add(",
+        "events that are sent again go round in circles",
+    ),
+    Mutant(
+        "marks-shared-by-origins",
+        _SEEN,
+        "given = [(origin, mark, number) for number in numbers.tolist()]",
+        'given = [("", mark, number) for number in numbers.tolist()]',
+        "of two publishers' events that are sent again under one mark, one is dropped",
+        "tests/broker/test_relaying.py::test_numbers_of_two_advertisements_are_not_mixed_up",
+    ),
+    Mutant(
+        "late-events-dropped",
+        _FORWARDING,
+        "        self.duplicates += len(events) - events.count(new)\n",
+        "        new = new & (numbers > top)\n        self.duplicates += len(events) - events.count(new)\n",
+        "an event that comes after later ones counts as a duplicate",
+    ),
+)
+
+_FAILOVER: Final = (
+    Mutant(
+        "numbers-restart",
+        _OUTLET,
+        "        old, self._session = self._session, session\n",
+        "        old, self._session = self._session, session\n        self._numbers.clear()\n",
+        "a client that goes to another broker numbers its events from 1 again",
+    ),
+    Mutant(
+        "published-again-unmarked",
+        _OUTLET,
+        "header = msgspec.structs.replace(block.header, rescued=mark)",
+        "header = block.header",
+        "events that a client publishes again are dropped as duplicates",
+    ),
+    Mutant(
+        "published-again-under-one-mark",
+        _OUTLET,
+        "again, mark = 0, self._world.mark()",
+        "again, mark = 0, 1",
+        "events that a client publishes again a second time are dropped as duplicates",
+    ),
+    Mutant(
+        "advertisements-not-restated",
+        _CORE,
+        "            self._say(Offer(0, key, text))\n",
+        "            pass\n",
+        "a new broker is not told what a client publishes",
+    ),
+    Mutant(
+        "only-last-subscription-restated",
+        _CORE,
+        "        for key, text in self.wanted.items():\n",
+        "        for key, text in list(self.wanted.items())[-1:]:\n",
+        "a new broker is told of one subscription only",
+    ),
+    Mutant(
+        "requests-not-repeated",
+        _CORE,
+        "            self._say(request)\n        return self.outlet.use(session)\n",
+        "            pass\n        return self.outlet.use(session)\n",
+        "a new broker is not asked what the old one had not answered",
+    ),
+    Mutant(
+        "stale-session-counted-on",
+        _LINE,
+        "            self._sessions += 1\n",
+        "",
+        "a client that comes back to an earlier broker offers its old session again and again",
+    ),
+    Mutant(
+        "stale-session-resumed",
+        _LINE,
+        "        if welcome.resumed and home != self._home:\n",
+        "        if welcome.resumed and not self._home:\n",
+        "a client goes on with a session that an earlier broker has kept",
+    ),
+    Mutant(
+        "first-way-only",
+        _LINE,
+        "following = (current + 1) % len(self._ways)",
+        "following = 0",
+        "a client waits for its first broker in place of trying the others",
+        _OF_CLIENT
+        + "test_when_a_broker_is_gone_the_next_is_told_everything_and_sent_what_was_not_acknowledged",
+    ),
+    Mutant(
+        "duplicates-handed-out",
+        _INTAKE,
+        "        return new, numbers < top\n",
+        "        return new | True, numbers < top\n",
+        "a client hands out events twice that two brokers sent",
+    ),
+    Mutant(
+        "restating-not-noticed",
+        _CORE,
+        "self._intake.is_restating = bool(self.wanted)",
+        "self._intake.is_restating = False",
+        "an event that came for some subscriptions while all are said anew never comes for the others",
+        _OF_CLIENT + "test_while_subscriptions_are_said_again_an_event_may_come_for_each_of_them_in_turn",
+    ),
+    Mutant(
+        "restating-forgets-keys",
+        _INTAKE,
+        "        came_for.add(key)\n",
+        "",
+        "an event that comes twice while subscriptions are said anew is handed out twice",
+        "tests/node/client/test_intake.py::test_while_restating_an_event_is_due_once_for_each_subscription",
+    ),
+    Mutant(
+        "client-acks-at-once",
+        _CORE,
+        "        custody = Custody(dealt_with)\n        header = block.header\n",
+        "        dealt_with(True)\n        custody = Custody(lambda _done: None)\n        header = block.header\n",
+        "a client acknowledges events before the program has handled them",
+        _OF_CLIENT + "test_events_are_acknowledged_when_whoever_has_them_lets_go",
+    ),
+    Mutant(
+        "silent-broker-not-left",
+        _LINE,
+        "                connection.abort()\n            elif silent > _SILENT_MAX / 4:\n",
+        "                connection.ping()\n            elif silent > _SILENT_MAX / 4:\n",
+        "a client waits for ever for a broker that says nothing any more",
+        _OF_CLIENT + "test_a_broker_that_says_nothing_any_more_is_left",
+    ),
+)
+
+_LEASES: Final = (
+    Mutant(
+        "lease-never-ends",
+        _BROKER,
+        "now - state.heard_at > self._lease:",
+        "now - state.heard_at > 1e9 * self._lease:",
+        "what a neighbour said stays for ever though nothing is heard of it",
+        "tests/broker/test_core.py::test_a_lease_that_runs_out_ends_what_it_was_for",
+    ),
+    Mutant(
+        "orphans-kept",
+        _ADVERTISING,
+        "if now - branch.orphan_since > lease]",
+        "if now - branch.orphan_since > 1e9 * lease]",
+        "trees whose publishers are gone are never forgotten",
+    ),
+    Mutant(
+        "orphan-not-asked-for",
+        _ADVERTISING,
+        "        self._orphan(trees, link, now)\n        self._ask_for(trees, now)\n",
+        "        self._orphan(trees, link, now)\n",
+        "a broker that has lost the path to a publisher waits for the next tick to ask for another",
+    ),
+    Mutant(
+        "orphans-never-asked-for",
+        _ADVERTISING,
+        "        if wanted:\n            self._losses += 1\n",
+        "        if not wanted:\n            self._losses += 1\n",
+        "a broker that has lost the path to a publisher never asks for another",
+    ),
+    Mutant(
+        "epoch-not-raised",
+        _ADVERTISING,
+        "self.plant(tree, branch.filter, epoch + 1, HERE)",
+        "self.plant(tree, branch.filter, epoch, HERE)",
+        "an advertisement that is asked for anew is taken for the old one",
+    ),
+    Mutant(
+        "same-epoch-is-news",
+        _TREES,
+        "return known is None or epoch > known.epoch",
+        "return known is None or epoch >= known.epoch",
+        "each copy of an advertisement changes the path, so that paths lead in circles",
+    ),
+    Mutant(
+        "lost-not-passed-on",
+        _ADVERTISING,
+        "        self._outbox.tell_all(message, link)\n        for tree, epoch in message.trees:\n",
+        "        for tree, epoch in message.trees:\n",
+        "only direct neighbours hear that a path is lost",
+    ),
+    Mutant(
+        "lost-counted-across-lives",
+        _ADVERTISING,
+        "Lost(self._name, (self._incarnation, self._losses), tuple(wanted))",
+        "Lost(self._name, (0, self._losses), tuple(wanted))",
+        "what a restarted broker asks for is taken for a question of its earlier life",
+    ),
+    Mutant(
+        "resync-not-sent",
+        _BROKER,
+        "            self._outbox.send(link, Resync())\n",
+        "            pass\n",
+        "a broker that has missed something does not ask for it",
+        "tests/broker/test_core.py::test_a_missing_number_is_noticed_and_all_is_said_again",
+    ),
+    Mutant(
+        "link-down-keeps-nothing",
+        _BROKER,
+        "            if message.keep:\n",
+        "            if False:\n",
+        "what is wanted behind a broken link is forgotten before another path is found",
+    ),
+    Mutant(
+        "stump-forgotten",
+        _TREES,
+        "        self._stumps[tree] = Stump(branch.epoch, unadvertised, now)\n",
+        "",
+        "an old copy of an advertisement brings back a tree that is gone",
+    ),
+    Mutant(
+        "offers-not-asked-for",
+        _ADVERTISING,
+        "gone = [tree for tree in self._trees.offered() if tree not in self._trees]",
+        "gone: list[Tree] = []",
+        "a tree that was forgotten stays so though neighbours know a path",
+    ),
+    Mutant(
+        "restarted-neighbour-trusted",
+        _ADVERTISING,
+        "there = frozenset() if anew else frozenset(",
+        "there = frozenset(",
+        "paths through a neighbour that has lost its memory are kept, and may lead in circles",
+    ),
+    Mutant(
+        "old-path-left-at-once",
+        _ADVERTISING,
+        "if before is not None and self._linger and self._subscribing.knows(before):",
+        "if before is not None and not self._linger and self._subscribing.knows(before):",
+        "events that are on the old path when a new one is found are dropped there",
+    ),
+    Mutant(
+        "unreachable-not-passed-on",
+        _ADVERTISING,
+        "            self._outbox.tell_all(Unreachable(tree), link)\n",
+        "            pass\n",
+        "brokers further on keep a path that is cut",
+    ),
+)
+
+_TIME: Final = (
+    Mutant(
+        "resume-and-grace-mixed-up",
+        _WATCHING,
+        "link.phase is LinkPhase.CUT and now - link.since > self._times.resume:",
+        "link.phase is LinkPhase.CUT and now - link.since > self._times.grace:",
+        "a broken link is given up after another time than the one that is set",
+        _FOUND + "test_a_broken_link_is_given_up_after_resume_and_over_after_grace",
+    ),
+    Mutant(
+        "never-gives-up",
+        _WATCHING,
+        "link.phase is LinkPhase.CUT and now - link.since > self._times.resume:",
+        "link.phase is LinkPhase.GONE:",
+        "no path around a broken link is looked for",
+    ),
+    Mutant(
+        "away-for-ever",
+        _WATCHING,
+        "link.phase is LinkPhase.AWAY and now - link.since > self._times.grace:",
+        "link.phase is LinkPhase.GONE:",
+        "events for a neighbour that is gone are never sent another way",
+    ),
+    Mutant(
+        "away-succeeds",
+        _WATCHING,
+        "link.phase is LinkPhase.AWAY and now - link.since > self._times.grace:\n"
+        "            self._runtime.end(link, now, failed=True)",
+        "link.phase is LinkPhase.AWAY and now - link.since > self._times.grace:\n"
+        "            self._runtime.end(link, now, failed=False)",
+        "events for a neighbour that is gone count as passed on",
+    ),
+    Mutant(
+        "half-dead-link-kept",
+        _HUB,
+        "                connection.abort()\n            elif silent > times.ping:\n",
+        "                connection.ping()\n            elif silent > times.ping:\n",
+        "a connection whose other side is dead is kept for ever",
+        "tests/net/test_hub.py::test_one_that_sends_too_much_and_is_not_listened_to_is_not_taken_for_dead",
+    ),
+    Mutant(
+        "own-pause-held-against-others",
+        _HUB,
+        "for connection in [] if was_away else list(self._links):",
+        "for connection in list(self._links):",
+        "a broker that stood still takes all others for dead",
+        "tests/net/test_hub.py::test_nobody_is_taken_for_dead_because_the_broker_itself_stood_still",
+    ),
+    Mutant(
+        "no-settling-after-a-neighbour",
+        _RUNTIME,
+        "        self.passing.wait_until(now + self.times.settle)\n",
+        "",
+        "events are routed before a new neighbour has said what it wants",
+    ),
+    Mutant(
+        "no-settling-after-an-advertisement",
+        _RUNTIME,
+        "            link.born[str(request.key)] = now\n",
+        "            pass\n",
+        "events are routed before subscribers have heard of their advertisement",
+    ),
+)
+
+_CONNECTIONS: Final = (
+    Mutant(
+        "resumed-in-any-phase",
+        _RUNTIME,
+        "return link if link.phase in (LinkPhase.UP, LinkPhase.CUT) else None",
+        "return link",
+        "a session goes on that this broker has given up",
+    ),
+    Mutant(
+        "resumed-after-giving-up",
+        _HUB,
+        "link.session_id != hello.session or link.phase is not LinkPhase.CUT:",
+        "link.session_id != hello.session:",
+        "a session goes on that this broker gave up while the answer was on its way",
+        "tests/net/test_hub.py::"
+        "test_a_session_that_was_given_up_while_the_other_side_took_it_up_does_not_go_on",
+    ),
+    Mutant(
+        "old-connection-left-open",
+        _HUB,
+        "            self._links.pop(old, None)\n            old.close()\n",
+        "            self._links.pop(old, None)\n",
+        "a connection that another has taken the place of stays open",
+        _FOUND + "test_a_connection_that_another_takes_the_place_of_is_closed",
+    ),
+    Mutant(
+        "old-connection-cuts-the-new",
+        _HUB,
+        "            self._links.pop(old, None)\n            old.close()\n",
+        "            self._runtime.on_cut(link, self._clock())\n            old.close()\n",
+        "the end of an old connection takes the new one from its link",
+    ),
+    Mutant(
+        "frames-of-old-connections-taken",
+        _HUB,
+        "                if link.connection is not connection:\n",
+        "                if link.phase is LinkPhase.UP and link.connection is None:\n",
+        "frames are taken from a connection that another has taken the place of",
+    ),
+    Mutant(
+        "replaced-link-forgets-wants",
+        _RUNTIME,
+        "self.end(old, now, failed=True, replaced=not old.is_client)",
+        "self.end(old, now, failed=True)",
+        "what a neighbour wants is forgotten when it comes with a new session",
+    ),
+    Mutant(
+        "replaced-link-succeeds",
+        _RUNTIME,
+        "self.end(old, now, failed=True, replaced=not old.is_client)",
+        "self.end(old, now, failed=False, replaced=not old.is_client)",
+        "what a neighbour had not dealt with when it came with a new session counts as dealt with",
+    ),
+    Mutant(
+        "resumed-without-flush",
+        _RUNTIME,
+        "link.phase, link.since, link.moved_at = LinkPhase.UP, now, now\n        self.dirty.add(link)\n",
+        "link.phase, link.since, link.moved_at = LinkPhase.UP, now, now\n",
+        "what waited while the connection was lost is not sent until something else is",
+    ),
+    Mutant(
+        "both-dials-kept",
+        _HUB,
+        "if hello.incarnation == known.incarnation and known.dialed and name < hello.name:",
+        "if False:",
+        "two brokers that connect to each other replace each other's connection",
+    ),
+    Mutant(
+        "lost-link-not-dialed",
+        _DIALING,
+        "        connection.when_closed.append(self._lost)\n",
+        "",
+        "a connection to a peer that is lost is not made again",
+    ),
+    Mutant(
+        "failed-dial-not-repeated",
+        _DIALING,
+        "        self._note(error)\n        self._try_later()\n",
+        "        self._note(error)\n",
+        "a peer that could not be reached is not tried again",
+    ),
+    Mutant(
+        "dial-resumes-the-others-session",
+        _HUB,
+        "if link is not None and link.dialed and link.phase is LinkPhase.CUT:",
+        "if link is not None and link.phase is LinkPhase.CUT:",
+        "a broker goes on with a session that the other side has to take up",
+    ),
+    Mutant(
+        "no-limit-on-opening",
+        _OPENING,
+        "        self._limit = self._world.call_later(self._timeout, self._out_of_time)\n",
+        "",
+        "whoever dials a machine that does not answer waits for ever",
+    ),
+)
+
+MUTANTS: Final = (
+    *_CUSTODY,
+    *_OF_LINKS,
+    *_RESCUE,
+    *_FAILOVER,
+    *_LEASES,
+    *_TIME,
+    *_CONNECTIONS,
+)
+
+SURVIVORS: Final[dict[str, str]] = {}
+"""Mutants that nothing catches today, each with the reason."""

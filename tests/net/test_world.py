@@ -1,0 +1,123 @@
+"""The world of a live process: time, and sockets."""
+
+import asyncio
+
+import pytest
+
+from net_cases import run, until
+from patience import HANGS
+from penstock.net.addresses import parse_url
+from penstock.net.sockets import TcpWay
+from penstock.net.tls import client_context
+from penstock.net.world import AsyncioWorld
+from penstock.node.connection import FrameConnection
+from penstock.wire.frames import Kind, frame
+
+
+class Heard:
+    """An owner that keeps what happens."""
+
+    def __init__(self) -> None:
+        self.happened: list[object] = []
+
+    def on_frames(self, _connection: FrameConnection, frames: list[tuple[Kind, memoryview]]) -> None:
+        self.happened += [len(payload) for _kind, payload in frames]
+
+    def on_lost(self, _connection: FrameConnection) -> None:
+        self.happened.append("lost")
+
+    def on_writable(self, _connection: FrameConnection) -> None:
+        self.happened.append("writable")
+
+
+def test_calls_come_in_their_order_and_may_be_cancelled() -> None:
+    async def main() -> None:
+        world, called = AsyncioWorld(), list[int]()
+        world.call_later(0.01, called.append, 3)
+        for number in (1, 2):
+            world.call_later(0, called.append, number)
+        for seconds in (0, 0.005):
+            world.call_later(seconds, called.append, 4).cancel()
+        assert not called
+        await until(lambda: len(called) == 3)
+        assert called == [1, 2, 3]
+
+    run(main)
+
+
+def test_what_a_socket_does_goes_to_the_connection() -> None:
+    async def main() -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(await reader.readexactly(6) * 2)
+            # Nothing more is read for a while.
+            await go_on.wait()
+            while await reader.read(2**20):
+                pass
+            writer.close()
+
+        go_on, world, heard = asyncio.Event(), AsyncioWorld(), Heard()
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        way = TcpWay(parse_url(f"penstock://127.0.0.1:{server.sockets[0].getsockname()[1]}"), None)
+        made: list[FrameConnection] = []
+        world.dial(way, lambda: FrameConnection(heard, world, on_open=made.append), heard.happened.append)
+        await until(lambda: made)
+        (connection,) = made
+        assert not connection.is_tls
+        connection.write([frame(Kind.ACK, b"x")])
+        await until(lambda: heard.happened == [1, 1])
+        while connection.is_writable:
+            connection.write([bytes(2**20)])
+            await asyncio.sleep(0)
+        go_on.set()
+        await until(lambda: connection.is_writable)
+        connection.close()
+        await until(lambda: connection.is_closed)
+        assert heard.happened == [1, 1, "writable", "lost"]
+        server.close()
+        await server.wait_closed()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("penstock://127.0.0.1:1", "penstock://127.0.0.1:1: connect call failed"),
+        ("penstock://" + "x" * 70 + ".test", "penstock://xxx"),
+    ],
+)
+def test_why_a_dial_fails_is_told(url: str, text: str) -> None:
+    async def main() -> None:
+        world, heard = AsyncioWorld(), Heard()
+        way = TcpWay(parse_url(url), None)
+        world.dial(way, lambda: FrameConnection(heard, world), heard.happened.append)
+        await until(lambda: heard.happened)
+        (error,) = heard.happened
+        assert str(error).startswith(text)
+
+    run(main)
+
+
+def test_a_dial_that_is_cancelled_tells_nobody() -> None:
+    async def main() -> None:
+        world, heard, closed = AsyncioWorld(), Heard(), asyncio.Event()
+
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(-1)
+            writer.close()
+            closed.set()
+
+        # It never says a word, so that TLS does not come about.
+        server = await asyncio.start_server(listen, "127.0.0.1", 0)
+        address = parse_url(f"penstocks://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        way = TcpWay(address, client_context())
+        dial = world.dial(way, lambda: FrameConnection(heard, world), heard.happened.append)
+        await asyncio.sleep(0.05)
+        dial.cancel()
+        async with asyncio.timeout(HANGS):
+            await closed.wait()
+        assert heard.happened == []
+        server.close()
+        await server.wait_closed()
+
+    run(main)

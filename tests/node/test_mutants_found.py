@@ -1,0 +1,303 @@
+"""What mutation testing (`make mutants`) found that nothing else noticed: failures on chosen moments."""
+
+from typing import Any
+
+import pytest
+
+from net_cases import events_frame, numbered
+from node_cases import FakeWorld
+from penstock.broker.grants import EVERYTHING
+from penstock.broker.needs import Scan
+from penstock.broker.protocols import CoreSettings, protocol_named
+from penstock.broker.trees.broker import Broker
+from penstock.filters.parsing import parse
+from penstock.model.events import Event
+from penstock.model.names import Key
+from penstock.node.admission import Admission
+from penstock.node.client.notices import Notice
+from penstock.node.connection import FrameConnection
+from penstock.node.hub import Hub
+from penstock.node.identity import Identity
+from penstock.node.links import Link, LinkPhase
+from penstock.node.runtime import Runtime
+from penstock.node.settings import Limits, Times
+from penstock.sim.clients import Client
+from penstock.sim.links import LinkModel
+from penstock.sim.observers import Observer
+from penstock.sim.whole.clients import WholeClient
+from penstock.sim.whole.network import WholeNetwork
+from penstock.wire.codec import Returned
+from penstock.wire.frames import FrameReader, Kind
+from penstock.wire.greetings import VERSION, Hello
+from penstock.wire.messages import Publish, Subscribe, Sync
+from penstock.wire.requests import Notify, Offer, read_answer, write_request
+
+TREES = protocol_named("trees")
+EVERYBODY = Identity(subject="", grants=EVERYTHING)
+ALL = parse("true")
+
+
+# Whole networks, with failures at chosen moments
+
+
+class Seen(Observer):
+    """When which event was published, taken and acknowledged, and what clients were told."""
+
+    def __init__(self) -> None:
+        self.published: dict[tuple[str, int], int] = {}
+        self.got: dict[str, list[int]] = {}
+        self.got_at: dict[int, float] = {}
+        self.settled_at: dict[int, float] = {}
+        self.notices: list[tuple[str, str]] = []
+
+    def on_publish(self, client: Client, publish: Publish, now: float) -> None:
+        self.published[publish.name] = publish.event["x"]  # type: ignore[assignment]
+
+    def on_deliver(
+        self, client: Client, publish: Publish, keys: tuple[Key, ...], now: float, late: bool
+    ) -> None:
+        x = self.published[publish.name]
+        self.got.setdefault(client.name, []).append(x)
+        self.got_at[x] = now
+
+    def on_settled(self, client: Client, name: tuple[str, int], error: Exception | None, now: float) -> None:
+        assert error is None
+        self.settled_at[self.published[name]] = now
+
+    def on_notice(self, client: Client, notice: Notice, now: float) -> None:
+        self.notices.append((client.name, notice.kind))
+
+
+class Net:
+    """Brokers and links, a publisher p and a subscriber s, both connected and known to all."""
+
+    def __init__(
+        self,
+        links: list[str],
+        *,
+        p: list[str],
+        s: list[str],
+        latencies: dict[str, float] | None = None,
+        **times: float,
+    ) -> None:
+        self.network = WholeNetwork(seed=1, times=Times(**{"lease": 6.0, **times}))
+        self.seen = Seen()
+        self.network.observers.append(self.seen)
+        for name in sorted({broker for link in links for broker in link}):
+            self.network.add_broker(name)
+        for a, b in links:
+            self.network.add_link(a, b, LinkModel(latency=(latencies or {}).get(a + b, 0.01)))
+        self.p = self._client("p", p)
+        self.s = self._client("s", s)
+        self.run(2.0)
+        self.network.advertise(self.p, "a", ALL)
+        self.network.subscribe(self.s, "s", ALL)
+        self.run(5.0)
+
+    def _client(self, name: str, brokers: list[str]) -> WholeClient:
+        return self.network.add_client(name, brokers[0], brokers[1:])
+
+    def run(self, seconds: float) -> None:
+        self.network.run(self.network.now + seconds)
+
+    def publish(self, *values: int, apart: float = 0.0) -> None:
+        for x in values:
+            assert self.network.publish(self.p, Event({"x": x})) is not None
+            self.run(apart)
+
+    def all_came(self, count: int, client: str = "s") -> None:
+        """Each event came once, and before it was acknowledged."""
+        assert sorted(self.seen.got.get(client, [])) == list(range(1, count + 1))
+        assert sorted(self.seen.settled_at) == list(range(1, count + 1))
+        for x, at in self.seen.settled_at.items():
+            assert at >= self.seen.got_at[x]
+
+
+def test_what_was_for_a_link_that_is_cut_for_good_comes_another_way() -> None:
+    # From p at a by b and d; d is where s is, and c is the way around the link between b and d.
+    net = Net(["ab", "bd", "bc", "cd"], p=["a"], s=["d"])
+    net.publish(1)
+    net.run(0.015)
+    net.network.cut("b", "d")
+    for x in range(2, 12):
+        net.publish(x)
+        net.run(0.5)
+    net.run(20.0)
+    net.all_came(11)
+    assert ("s", "missed") not in net.seen.notices
+
+
+def test_what_was_sent_again_is_sent_again_when_the_other_way_is_cut_too() -> None:
+    net = Net(["ad", "ab", "bd", "ac", "ce", "ed"], p=["a"], s=["d"])
+    net.network.cut("a", "d")
+    net.run(0.5)
+    net.publish(1)
+    net.run(3.3)
+    net.network.cut("b", "d")
+    net.run(30.0)
+    net.all_came(1)
+
+
+def test_what_a_dead_broker_had_comes_by_the_others() -> None:
+    net = Net(["ab", "bd", "ac", "cd"], p=["a"], s=["d"], latencies={"ac": 0.1, "cd": 0.1})
+    net.publish(1)
+    net.run(0.015)
+    net.network.crash("b")
+    net.publish(2)
+    net.run(3.0)
+    net.publish(3)
+    net.run(20.0)
+    net.all_came(3)
+
+
+def test_what_a_subscriber_has_not_taken_is_not_acknowledged() -> None:
+    net = Net(["ab"], p=["a"], s=["b"])
+    net.s.lag = 3.0
+    net.publish(1)
+    net.run(2.0)
+    assert net.seen.got == {"s": [1]}
+    assert not net.seen.settled_at
+    net.run(2.0)
+    assert list(net.seen.settled_at) == [1]
+
+
+def test_an_event_is_not_acknowledged_because_a_later_one_is() -> None:
+    net = Net(["ab"], p=["a"], s=["b"])
+    net.s.lag = 3.0
+    net.publish(1)
+    net.run(0.5)
+    net.s.lag = 0.0
+    net.publish(2)
+    net.run(1.0)
+    assert list(net.seen.settled_at) == [2]
+    net.run(2.0)
+    assert list(net.seen.settled_at) == [2, 1]
+
+
+# One broker, frame by frame
+
+
+class Wire:
+    """A connection that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.is_writable = True
+        self.frames: list[tuple[Kind, bytes]] = []
+
+    def write(self, frames: list[bytes]) -> None:
+        for data in frames:
+            self.frames += [(kind, bytes(payload)) for kind, payload in FrameReader(2**30).feed(data)]
+
+    def pause_reading(self, seconds: float) -> None:
+        pass
+
+    def close(self, code: str = "", reason: str = "") -> None:
+        pass
+
+    def of(self, kind: Kind) -> list[tuple[int, memoryview]]:
+        """The numbers and contents of all frames of a kind."""
+        return [(int.from_bytes(p[:8], "big"), memoryview(p)[8:]) for known, p in self.frames if known is kind]
+
+
+class Case:
+    """A broker with a publisher and a neighbour that wants everything."""
+
+    def __init__(self, **times: float) -> None:
+        core = TREES.make("b", Scan(), CoreSettings(lease=30.0))
+        assert isinstance(core, Broker)
+        self.world = FakeWorld()
+        self.runtime = Runtime(core, TREES.codec, Limits(), Times(**times), self.world)
+        now = self.world.now
+        self.p = self.bound(self.runtime.add_client(Hello(VERSION, "client", "p", "", "p:0", 0), EVERYBODY, now))
+        self.hear(self.p, numbered(Kind.MESSAGE, 1, write_request(Offer(1, 1, "true"))))
+        self.n = self.bound(self.runtime.add_neighbour("n", "s", 1, now, dialed=False))
+        trees = frozenset(tree for tree, _branch in core.trees.items())
+        self.say(1, Sync((1, 1), 0, (), (Subscribe("k", ALL, trees),)))
+
+    def bound(self, link: Link) -> Link:
+        link.connection = Wire()
+        return link
+
+    def wire(self, link: Link) -> Wire:
+        assert isinstance(link.connection, Wire)
+        return link.connection
+
+    def hear(self, link: Link, data: bytes) -> None:
+        for kind, payload in FrameReader(2**30).feed(data):
+            self.runtime.on_frame(link, kind, payload, self.world.now)
+        self.runtime.flush()
+
+    def say(self, number: int, message: Any) -> None:
+        self.hear(self.n, numbered(Kind.MESSAGE, number, TREES.codec.write(message)))
+
+    def tick(self, seconds: float) -> None:
+        self.world.now += seconds
+        self.runtime.tick(self.world.now)
+        self.runtime.flush()
+
+
+def test_events_are_sent_again_five_times_and_then_given_up_which_the_publisher_is_told() -> None:
+    case = Case(settle=1.0)
+    case.tick(1.5)
+    case.hear(case.p, events_frame(2, "1", {"x": 1}))
+    marks = set()
+    for time in range(1, 7):
+        sent = case.wire(case.n).of(Kind.EVENTS)
+        assert len(sent) == time
+        assert case.wire(case.p).of(Kind.ACK)[-1][0] == 1
+        case.say(time + 1, Returned(sent[-1][0]))
+        case.n.session.on_ack(sent[-1][0].to_bytes(8, "big"))
+        case.tick(1.5)
+        marks.add(sent[-1][1].tobytes())
+    # Each time it was another frame, because brokers drop what came under the same mark.
+    assert len(marks) == 6
+    assert len(case.wire(case.n).of(Kind.EVENTS)) == 6
+    told = [read_answer(content) for _number, content in case.wire(case.p).of(Kind.MESSAGE)]
+    assert [(one.kind, one.count) for one in told if isinstance(one, Notify)] == [("lost", 1)]
+    assert case.wire(case.p).of(Kind.ACK)[-1][0] == 2
+
+
+@pytest.mark.parametrize(("resume", "grace"), [(2.0, 6.0), (6.0, 2.0)])
+def test_a_broken_link_is_given_up_after_resume_and_over_after_grace(resume: float, grace: float) -> None:
+    case = Case(resume=resume, grace=grace)
+    case.runtime.on_cut(case.n, case.world.now)
+    phases = []
+    for seconds in (resume - 0.5, 1.0, grace - 0.5, 1.0):
+        case.tick(seconds)
+        phases.append(case.n.phase)
+    assert phases == [LinkPhase.CUT, LinkPhase.AWAY, LinkPhase.AWAY, LinkPhase.GONE]
+
+
+class Transport:
+    """Bytes go nowhere."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+def test_a_connection_that_another_takes_the_place_of_is_closed() -> None:
+    case = Case()
+    hub = Hub("b", "trees", case.runtime, Admission(), 1, case.world)
+    case.n.connection = None
+    transports = [Transport(), Transport()]
+    for transport in transports:
+        connection = FrameConnection(hub, case.world)
+        connection.connection_made(transport)
+        hub.bind(connection, case.n, 2**20)
+    assert [transport.is_closed for transport in transports] == [True, False]
+    assert case.n.phase is LinkPhase.UP

@@ -1,0 +1,132 @@
+"""Plans on whole nodes: what checking found, and defects that are known and not mended yet."""
+
+import pytest
+
+from penstock.sim.plan import Plan, Step
+from penstock.sim.play import Outcome, play
+from penstock.sim.whole.draw import draw_whole
+from penstock.sim.whole.known import KNOWN
+
+CHAIN = ((0, 1), (1, 2))
+LONG_CHAIN = ((0, 1), (1, 2), (2, 3), (3, 4))
+RING = ((0, 1), (1, 2), (2, 0))
+
+
+def events(client: int, *values: int, apart: float = 0.02) -> list[Step]:
+    """A client publishes events, some milliseconds apart."""
+    return [step for x in values for step in (Step("publish", (client, {"x": x})), Step("pass", (apart,)))]
+
+
+def outcome(
+    steps: list[Step],
+    *,
+    homes: tuple[int, ...],
+    brokers: int = 3,
+    edges: tuple[tuple[int, int], ...] = CHAIN,
+    **more: object,
+) -> Outcome:
+    """What comes of steps, once everybody has subscribed to everything and c0 advertises it."""
+    begin = [Step("pass", (1.0,)), Step("advertise", (0, "a", "x >= 0"))]
+    begin += [Step("subscribe", (client, "s", "x >= 0")) for client in range(len(homes))]
+    return play(
+        Plan(
+            seed=int(str(more.pop("seed", 1))),
+            scheme=str(more.pop("scheme", "covering")),
+            advertisements=True,
+            brokers=brokers,
+            edges=edges,
+            homes=homes,
+            steps=(*begin, Step("settle"), *steps, Step("mend"), Step("settle")),
+            links="reliable",
+            **more,  # type: ignore[arg-type]
+        )
+    )
+
+
+def test_a_network_where_nothing_fails_delivers_everything_once() -> None:
+    found = outcome(events(0, 1, 2, 3), homes=(0, 1, 2))
+    assert (found.wrong, found.known) == ([], {})
+    assert found.published == 3
+    # Three events for three clients, twice: by the contract, and as events published at rest.
+    assert found.checked == 9 + 3
+
+
+def test_the_same_plan_gives_the_same_run() -> None:
+    for seed in (3, 7, 11):
+        one, other = play(draw_whole(seed)), play(draw_whole(seed))
+        assert one == other
+        assert one.handled > 0
+
+
+# Found by checking seeds, and mended
+
+
+@pytest.mark.parametrize("scheme", ["flooding", "covering"])
+def test_events_are_kept_for_a_neighbour_that_was_given_up_and_may_come_back(scheme: str) -> None:
+    # Flooding forgot a neighbour as soon as its link was given up, and acknowledged what was for it.
+    steps = [Step("cut", (0, 1)), Step("pass", (2.6,)), *events(0, 1, 2), Step("heal", (0, 1))]
+    found = outcome(steps, homes=(0, 1), brokers=2, edges=((0, 1),), scheme=scheme)
+    assert (found.wrong, found.known) == ([], {})
+
+
+def test_flood_keeps_events_for_a_neighbour_that_was_given_up_and_may_come_back() -> None:
+    steps = [Step("cut", (0, 1)), Step("pass", (2.6,)), *events(0, 1, 2), Step("heal", (0, 1))]
+    found = outcome(steps, homes=(0, 1), brokers=2, edges=((0, 1),), protocol="flood")
+    assert (found.wrong, found.known) == ([], {})
+
+
+def test_a_client_that_stood_still_does_not_take_its_broker_for_dead() -> None:
+    # A gateway's client, in the broker's own process, ended its connection after every long pause.
+    steps = [Step("pause", ("b0",)), Step("pass", (14.0,)), Step("continue", ("b0",)), Step("pass", (1.0,))]
+    found = outcome([*steps, *events(1, 1)], homes=(0, 0), brokers=1, edges=(), gateways=(0,))
+    assert (found.wrong, found.known) == ([], {})
+
+
+# Known: found on purpose, until they are mended
+
+
+def known(steps: list[Step], *, homes: tuple[int, ...], **more: object) -> set[str]:
+    found = outcome(steps, homes=homes, **more)  # type: ignore[arg-type]
+    assert found.wrong == []
+    return set(found.known)
+
+
+def test_a_relay_that_is_killed_and_back_at_once_acknowledges_what_it_cannot_route() -> None:
+    steps = [Step("crash", (2,)), Step("pass", (1.0,)), Step("restart", (2, False))]
+    steps += events(0, *range(400), apart=0.004)
+    assert known(steps, homes=(0, 4), brokers=5, edges=LONG_CHAIN) == {"restart"}
+
+
+def test_a_subscribers_broker_that_stands_still_for_long_loses_silently() -> None:
+    steps = [*events(0, 1), Step("pause", ("b2",)), Step("pass", (1.0,))]
+    for second in range(24):
+        steps += [*events(0, second), Step("pass", (1.0,))]
+    steps.append(Step("continue", ("b2",)))
+    assert known(steps, homes=(0, 2), edges=RING) == {"pause"}
+
+
+def test_one_direction_that_stalls_for_long_loses_silently_though_there_is_another_path() -> None:
+    steps = [Step("stall", ("b2", "b0")), Step("pass", (1.0,))]
+    for second in range(24):
+        steps += [*events(0, second), Step("pass", (1.0,))]
+    steps.append(Step("flow", ("b2", "b0")))
+    assert known(steps, homes=(0, 2), edges=RING) <= {"stall"}
+
+
+def test_a_flipped_bit_in_a_frames_length_wedges_a_link() -> None:
+    steps = [Step("flip", ("b0", "b1")), *events(0, *range(20)), Step("pass", (30.0,))]
+    # Which bit it is, is drawn: a length that is far too long is noticed at once, and nothing is lost.
+    found = [known(steps, homes=(0, 1), brokers=2, edges=((0, 1),), seed=seed) for seed in range(8)]
+    assert {"flip"} in found
+    assert all(defects <= {"flip"} for defects in found)
+
+
+def test_a_link_that_was_given_up_and_comes_back_forgets_what_those_behind_it_want() -> None:
+    steps = [Step("cut", (2, 3)), Step("pass", (2.6,)), Step("heal", (2, 3))]
+    steps += events(0, *range(400), apart=0.004)
+    assert known(steps, homes=(0, 4), brokers=5, edges=LONG_CHAIN) == {"rejoin"}
+
+
+def test_every_known_defect_says_why() -> None:
+    assert len({defect.name for defect in KNOWN}) == len(KNOWN)
+    assert all(len(defect.reason) > 40 for defect in KNOWN)
