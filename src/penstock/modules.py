@@ -17,5 +17,11 @@ def brought_along(what: str, name: str) -> Any:
     module, _, attribute = name.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except KeyboardInterrupt:
+        raise
+    except (ImportError, AttributeError) as error:
         raise PenstockError(f"no {what} {name!r:.80}: {error}") from None
+    except BaseException as error:
+        # Whatever somebody's module does, its user wants to know where.
+        said = f"{type(error).__name__}: {error}"
+        raise PenstockError(f"no {what} {name!r:.80}: the module raises {said}") from error

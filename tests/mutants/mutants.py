@@ -261,7 +261,7 @@ _RESCUE: Final = (
         "        session.push_message(first, custody, urgent=link.is_client)\n",
         "        session.push_message(first, urgent=link.is_client)\n",
         "events are acknowledged before the other side knows that they came back",
-        _FOUND + "test_events_that_come_back_are_acknowledged_after_that_is_known",
+        "tests/node/test_runtime.py::test_events_of_a_neighbour_that_cannot_be_passed_on_are_returned_to_it",
     ),
     Mutant(
         "rescued-dropped-as-seen",
@@ -283,7 +283,7 @@ _RESCUE: Final = (
         "given = [(origin, mark, number) for number in numbers.tolist()]",
         'given = [("", mark, number) for number in numbers.tolist()]',
         "of two publishers' events that are sent again under one mark, one is dropped",
-        "tests/broker/test_relaying.py::test_numbers_of_two_advertisements_are_not_mixed_up",
+        "tests/broker/test_forwarding.py::test_numbers_of_two_advertisements_are_not_mixed_up",
     ),
     Mutant(
         "late-events-dropped",
@@ -387,7 +387,7 @@ _FAILOVER: Final = (
         "client-acks-at-once",
         _CORE,
         "        custody = Custody(dealt_with)\n        header = block.header\n",
-        "        dealt_with(True)\n        custody = Custody(lambda _done: None)\n        header = block.header\n",
+        "        dealt_with(True)\n        custody = Custody(str)\n        header = block.header\n",
         "a client acknowledges events before the program has handled them",
         _OF_CLIENT + "test_events_are_acknowledged_when_whoever_has_them_lets_go",
     ),
@@ -631,7 +631,7 @@ _CONNECTIONS: Final = (
     Mutant(
         "resumed-without-flush",
         _RUNTIME,
-        "link.phase, link.since, link.moved_at = LinkPhase.UP, now, now\n        self.dirty.add(link)\n",
+        "link.phase, link.since, link.moved_at = LinkPhase.UP, now, now\n        self.dirty[link] = None\n",
         "link.phase, link.since, link.moved_at = LinkPhase.UP, now, now\n",
         "what waited while the connection was lost is not sent until something else is",
     ),

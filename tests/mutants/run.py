@@ -194,6 +194,8 @@ class Runner:
     def begin(self) -> list[int]:
         """Play the first seeds without any mutant; return those that fail."""
         few = range(min(_FIRST_SEEDS, self._seeds))
+        if first_failure(self._base, few) is None:
+            return []
         return [seed for seed in few if self._fails_anyway(seed)]
 
     def failing_tests(self, tests: Sequence[str]) -> str:
@@ -237,7 +239,9 @@ class Runner:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Plant deliberate defects, and see whether they are caught.")
-    parser.add_argument("--seeds", type=int, default=1000, help="seeds that may catch a mutant (default: 1000)")
+    parser.add_argument(
+        "--seeds", type=int, default=1000, help="seeds that may catch a mutant (default: 1000)"
+    )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="run these mutants only")
     parser.add_argument("--jobs", type=int, default=2, help="mutants that run at the same time (default: 2)")
     parser.add_argument("--list", action="store_true", help="list the mutants, and run none")
@@ -271,9 +275,7 @@ def _report(results: Sequence[Result], console: Console) -> int:
     table = Table("mutant", "what it breaks", "caught by")
     table.add_column("seconds", justify="right")
     for mutant, caught, seconds in results:
-        table.add_row(
-            mutant.name, mutant.breaks, escape(caught) or "[red]nothing", f"{seconds:.1f}"
-        )
+        table.add_row(mutant.name, mutant.breaks, escape(caught) or "[red]nothing", f"{seconds:.1f}")
     console.print(table)
     survivors = [result.mutant for result in results if not result.caught]
     console.print(f"{len(results) - len(survivors)} of {len(results)} caught")

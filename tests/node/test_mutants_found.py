@@ -85,8 +85,8 @@ class Net:
         self.network.observers.append(self.seen)
         for name in sorted({broker for link in links for broker in link}):
             self.network.add_broker(name)
-        for a, b in links:
-            self.network.add_link(a, b, LinkModel(latency=(latencies or {}).get(a + b, 0.01)))
+        for link in links:
+            self.network.add_link(link[0], link[1], LinkModel(latency=(latencies or {}).get(link, 0.01)))
         self.p = self._client("p", p)
         self.s = self._client("s", s)
         self.run(2.0)
@@ -111,6 +111,20 @@ class Net:
         assert sorted(self.seen.settled_at) == list(range(1, count + 1))
         for x, at in self.seen.settled_at.items():
             assert at >= self.seen.got_at[x]
+
+
+@pytest.mark.parametrize("line", ["pa", "ab", "bs"])
+def test_a_line_that_breaks_for_a_moment_loses_nothing_whatever_was_under_way(line: str) -> None:
+    net = Net(["ab"], p=["a"], s=["b"])
+    for x in range(1, 31):
+        began = net.network.now
+        net.publish(x)
+        net.run(0.001 * x)
+        net.network.sever(line[0], line[1])
+        net.run(1.2)
+        assert net.seen.settled_at.get(x, 1e9) < began + 1.2
+    net.all_came(30)
+    assert {kind for _client, kind in net.seen.notices} <= {"disconnected", "reconnected"}
 
 
 def test_what_was_for_a_link_that_is_cut_for_good_comes_another_way() -> None:
@@ -138,6 +152,19 @@ def test_what_was_sent_again_is_sent_again_when_the_other_way_is_cut_too() -> No
     net.all_came(1)
 
 
+def test_what_failed_for_one_is_sent_again_though_others_have_not_dealt_with_it_yet() -> None:
+    net = Net(["ab", "bd", "bc", "cd"], p=["a"], s=["d"])
+    slow = net.network.add_client("q", "b")
+    net.network.subscribe(slow, "s", ALL)
+    net.run(5.0)
+    slow.lag = 8.0
+    net.network.cut("b", "d")
+    net.publish(1)
+    net.run(30.0)
+    net.all_came(1)
+    net.all_came(1, "q")
+
+
 def test_what_a_dead_broker_had_comes_by_the_others() -> None:
     net = Net(["ab", "bd", "ac", "cd"], p=["a"], s=["d"], latencies={"ac": 0.1, "cd": 0.1})
     net.publish(1)
@@ -148,6 +175,21 @@ def test_what_a_dead_broker_had_comes_by_the_others() -> None:
     net.publish(3)
     net.run(20.0)
     net.all_came(3)
+
+
+def test_what_is_published_again_at_a_broker_that_has_had_it_goes_on_to_those_who_have_not() -> None:
+    net = Net(["ab", "ac", "bc"], p=["a", "c"], s=["b"], latencies={"ab": 0.04})
+    near = net.network.add_client("q", "c")
+    net.network.subscribe(near, "s", ALL)
+    net.run(5.0)
+    net.publish(1)
+    net.run(0.03)
+    assert net.seen.got == {"q": [1]}
+    # The broker dies, and what it had sent to b is lost.
+    net.network.crash("a", silent=True)
+    net.run(30.0)
+    net.all_came(1)
+    net.all_came(1, "q")
 
 
 def test_what_a_subscriber_has_not_taken_is_not_acknowledged() -> None:
@@ -196,7 +238,9 @@ class Wire:
 
     def of(self, kind: Kind) -> list[tuple[int, memoryview]]:
         """The numbers and contents of all frames of a kind."""
-        return [(int.from_bytes(p[:8], "big"), memoryview(p)[8:]) for known, p in self.frames if known is kind]
+        return [
+            (int.from_bytes(p[:8], "big"), memoryview(p)[8:]) for known, p in self.frames if known is kind
+        ]
 
 
 class Case:
@@ -208,7 +252,9 @@ class Case:
         self.world = FakeWorld()
         self.runtime = Runtime(core, TREES.codec, Limits(), Times(**times), self.world)
         now = self.world.now
-        self.p = self.bound(self.runtime.add_client(Hello(VERSION, "client", "p", "", "p:0", 0), EVERYBODY, now))
+        self.p = self.bound(
+            self.runtime.add_client(Hello(VERSION, "client", "p", "", "p:0", 0), EVERYBODY, now)
+        )
         self.hear(self.p, numbered(Kind.MESSAGE, 1, write_request(Offer(1, 1, "true"))))
         self.n = self.bound(self.runtime.add_neighbour("n", "s", 1, now, dialed=False))
         trees = frozenset(tree for tree, _branch in core.trees.items())

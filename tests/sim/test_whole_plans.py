@@ -1,5 +1,9 @@
 """Plans on whole nodes: what checking found, and defects that are known and not mended yet."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from penstock.sim.plan import Plan, Step
@@ -56,6 +60,25 @@ def test_the_same_plan_gives_the_same_run() -> None:
         one, other = play(draw_whole(seed)), play(draw_whole(seed))
         assert one == other
         assert one.handled > 0
+
+
+def test_a_run_does_not_depend_on_how_this_process_hashes() -> None:
+    code = """
+from penstock.sim.play import play
+from penstock.sim.whole.draw import draw_whole
+print([play(draw_whole(seed)).handled for seed in range(12)])
+"""
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
 
 
 # Found by checking seeds, and mended

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import WireError
+from penstock.model.events import Event
 from penstock.wire.blocks import EVENTS_MAX, Block, Header
+from penstock.wire.messages import Publish
 
 HEADERS = st.builds(
     Header,
@@ -74,6 +76,26 @@ def test_what_is_encoded_is_decoded_to_the_same(block: Block) -> None:
     assert said(decoded) == said(block)
     check_consistent(decoded)
     assert decoded.encode() == block.encode()
+
+
+@pytest.mark.property
+@given(blocks())
+def test_the_size_is_that_of_the_bytes(block: Block) -> None:
+    assert block.size() == len(block.encode())
+
+
+@pytest.mark.property
+@given(
+    HEADERS,
+    st.integers(1, 2**40),
+    st.one_of(st.none(), st.lists(st.integers(0, 2**32 - 1), max_size=3)),
+    st.dictionaries(st.sampled_from(["x", "zoë"]), st.integers(0, 9) | st.just("žluť"), min_size=1),
+)
+def test_one_event_has_the_size_that_it_has_in_a_block(
+    header: Header, number: int, keys: list[int] | None, attributes: dict[str, int | str]
+) -> None:
+    one = Publish(Event(attributes), header, number, None, None if keys is None else tuple(keys))
+    assert one.size() == len(one.as_block().encode())
 
 
 @pytest.mark.property

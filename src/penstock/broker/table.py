@@ -129,32 +129,33 @@ class Table:
 
     def _wanting_one(
         self, publish: Publish, found: Iterable[Predicate], header: Header
-    ) -> list[tuple[str, Publish]]:
-        wanted: dict[str, list[tuple[Key, Predicate]]] = {}
-        known, tree = self._filters, header.tree
+    ) -> Iterable[tuple[str, Publish]]:
+        # Of a client the keys that it wants the event for, of a neighbour the filters that match; and then
+        # what each gets. Most of a simulation is spent here.
+        wanted: dict[str, Any] = {}
+        known, clients, tree = self._filters, self._clients, header.tree
         for predicate in found:
             sources = known.get(predicate)
             if sources is not None:
                 for (link, key), trees in sources.items():
                     if tree in trees:
-                        wanted.setdefault(link, []).append((key, predicate))
-        event, number, clients = publish.event, publish.numbers, self._clients
-        parts = []
-        for to, matched in wanted.items():
-            client = clients.get(to)
-            if client is not None:
-                names = client.names
-                part = Publish(event, header, number, None, tuple([names[key] for key, _ in matched]))
+                        client = clients.get(link)
+                        matched = predicate if client is None else client.names[key]
+                        if link in wanted:
+                            wanted[link].append(matched)
+                        else:
+                            wanted[link] = [matched]
+        event, number = publish.event, publish.numbers
+        for link, why in wanted.items():
+            if link in clients:
+                wanted[link] = Publish(event, header, number, None, tuple(why))
             elif self._knows_all:
                 # Several subscriptions may have the same filter.
-                filters = [predicate for _key, predicate in matched]
-                part = Publish(
-                    event, header, number, tuple(dict.fromkeys(filters) if filters[1:] else filters)
-                )
+                filters = tuple(why if len(why) == 1 else dict.fromkeys(why))
+                wanted[link] = Publish(event, header, number, filters)
             else:
-                part = Publish(event, header, number)
-            parts.append((to, part))
-        return parts
+                wanted[link] = Publish(event, header, number)
+        return wanted.items()
 
     def _wanting_some(self, block: Block, found: Found, header: Header) -> Iterator[tuple[str, Block]]:
         tree, clients = header.tree, self._clients

@@ -19,7 +19,7 @@ from penstock.cli.progress import progress
 from penstock.errors import InputError
 from penstock.filters.parsing import as_predicate
 from penstock.routing.schemes.catalog import scheme_named
-from penstock.sim.checkers.catalog import promises
+from penstock.sim.checkers.catalog import OF_PROTOCOLS, promises
 from penstock.sim.explore import (
     Play,
     Verdict,
@@ -117,6 +117,9 @@ def _chosen(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check(options: argparse.Namespace) -> None:
+    if options.replay is not None and options.links is not None:
+        raise InputError("--links is for seeds; a plan that --replay plays has its own")
+    options.links = options.links or "reliable"
     one = options.seed is not None or options.replay is not None
     if one and options.first is not None:
         raise InputError("--from is for several seeds; it goes with --seeds")
@@ -128,6 +131,10 @@ def _check(options: argparse.Namespace) -> None:
         if options.replay is not None:
             raise InputError("--protocol is for seeds; a plan that --replay plays has its own")
         protocol = protocol_named(options.protocol)
+        unknown = [name for name in protocol.checkers if name not in OF_PROTOCOLS]
+        if unknown:
+            known = ", ".join(OF_PROTOCOLS)
+            raise InputError(f"--protocol: {protocol.name} names a checker {unknown[0]!r}; there are {known}")
         if options.scheme is not None and not protocol.schemes:
             raise InputError(f"--scheme: the protocol {protocol.name} has no routing schemes")
     if options.trace is not None and not one:
@@ -185,7 +192,9 @@ def _failure(verdict: Verdict, options: argparse.Namespace, report: Report, plan
             plan = shrink_failure(plan)
         except KeyboardInterrupt:
             report.interrupted = True
-    return Failure(seed, verdict.wrong, command, plan)
+    # Clients and brokers of a plan that was cut short have other numbers.
+    wrong = check_plan(plan).wrong or verdict.wrong
+    return Failure(seed, wrong, command, plan)
 
 
 def _save(path: str, report: Report) -> None:
@@ -239,7 +248,8 @@ def _table(title: str, *headings: str) -> "Table":
 def _promises(totals: Verdict, options: argparse.Namespace) -> "Table":
     """Which sentence of the contract each checker holds."""
     table = _table("what was checked", "checker", "holds")
-    for name, sentences in promises(whole=options.links == "reliable").items():
+    protocol = None if options.protocol is None else protocol_named(options.protocol)
+    for name, sentences in promises(whole=options.links == "reliable", protocol=protocol).items():
         table.add_row(name, "\n".join(sentences))
     return table
 

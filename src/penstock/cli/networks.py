@@ -80,7 +80,6 @@ def _add_check(commands: "Commands[argparse.ArgumentParser]") -> None:
     check.add_argument(
         "--links",
         choices=("reliable", "plain"),
-        default="reliable",
         help="connections as bytes between whole nodes, or messages between brokers (default: reliable)",
     )
     check.add_argument(

@@ -129,6 +129,7 @@ class Dialer:
             self._failing_since = now
         if isinstance(error, RefusedError) and error.code == "linked":
             return
-        if said != self._warned and now - self._failing_since > _WARN_AFTER:
+        is_final = isinstance(error, RefusedError) and error.code == "version"
+        if said != self._warned and (is_final or now - self._failing_since > _WARN_AFTER):
             self._warned = said
             _LOG.warning("no link to %s: %s", self.address, said)

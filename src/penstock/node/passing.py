@@ -4,6 +4,7 @@ When a link fails for good, those who sent what was on it are told so (Returned)
 publisher, which sends it again by the ways that there are then. Clients drop what they have had.
 """
 
+import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -18,6 +19,8 @@ from penstock.wire.sessions import Custody
 
 if TYPE_CHECKING:
     from penstock.node.runtime import Runtime
+
+_LOG: Final = logging.getLogger("penstock.net")
 
 ATTEMPTS_MAX: Final = 5
 """Times that events are sent again before they are given up."""
@@ -114,9 +117,16 @@ class Passing:
         try:
             self._pass_on(link, number, block, now, attempts)
         except (WireError, EventError, LimitError) as error:
-            if link.connection is not None:
-                link.connection.close("protocol", str(error))
-            runtime.end(link, now, failed=True)
+            self._cut_off(link, str(error), now)
+        except Exception:
+            # A mistake of ours must not keep others from being passed on, nor be repeated.
+            _LOG.exception("%s: events from %s led to an error", runtime.core.name, link.peer)
+            self._cut_off(link, "internal error", now)
+
+    def _cut_off(self, link: Link, reason: str, now: float) -> None:
+        if link.connection is not None:
+            link.connection.close("protocol", reason)
+        self._runtime.end(link, now, failed=True)
 
     def _pass_on(self, link: Link, number: int, block: Block, now: float, attempts: int) -> None:
         def done(succeeded: bool) -> None:
@@ -145,11 +155,11 @@ class Passing:
                 return
         if link.phase is LinkPhase.GONE:
             return
-        runtime.dirty.add(link)
+        runtime.dirty[link] = None
 
         def acknowledge(_succeeded: bool = True) -> None:
             session.dealt_with(number)
-            runtime.dirty.add(link)
+            runtime.dirty[link] = None
 
         first: bytes | None = None
         trace = block.header.trace

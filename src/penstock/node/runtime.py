@@ -6,7 +6,6 @@ Events are kept by whoever sent them until everybody further on has dealt with t
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
 
 from penstock.broker.core import Core
 from penstock.broker.effects import Deliver, Effect, Refuse, Wake
@@ -46,8 +45,6 @@ from penstock.wire.requests import (
 )
 from penstock.wire.sessions import Custody, Session
 
-_NEVER: Final = float("inf")
-
 
 class Runtime:
     """A core with its links. `status` is asked for when a client wants to know about the broker."""
@@ -68,8 +65,8 @@ class Runtime:
         self.world = world
         self.links: dict[str, Link] = {}
         self.counts: Counter[str] = Counter()
-        self.dirty: set[Link] = set()
-        """Links that have something to write."""
+        self.dirty: dict[Link, None] = {}
+        """Links that have something to write, in the order in which they came to have it."""
         self.tracing = Tracing(core.name)
         self.passing = Passing(self)
         self._status = status
@@ -77,8 +74,8 @@ class Runtime:
         self._is_alone = False
         """Whether the broker had neighbours, and has lost the last of them."""
         self._meters = Meters()
-        self._wakes_at = _NEVER
-        self._waking: Timer | None = None
+        self._wakes: dict[float, Timer] = {}
+        """When the core wants to be woken."""
 
     # Links
 
@@ -88,8 +85,9 @@ class Runtime:
 
     def stop(self) -> None:
         """Nothing more is to happen by itself."""
-        if self._waking is not None:
-            self._waking.cancel()
+        for timer in self._wakes.values():
+            timer.cancel()
+        self._wakes.clear()
 
     def known(self, hello: Hello) -> Link | None:
         """The link of whoever greets, with this session or with an earlier one."""
@@ -173,7 +171,7 @@ class Runtime:
     def on_resumed(self, link: Link, now: float) -> None:
         """There is a connection again, and the session goes on."""
         link.phase, link.since, link.moved_at = LinkPhase.UP, now, now
-        self.dirty.add(link)
+        self.dirty[link] = None
 
     def give_up(self, link: Link, now: float) -> None:
         """A link does not work: look for ways around a neighbour, and keep what is for it meanwhile."""
@@ -195,7 +193,7 @@ class Runtime:
         link.phase = LinkPhase.GONE
         if self.links.get(link.name) is link:
             del self.links[link.name]
-        self.dirty.discard(link)
+        self.dirty.pop(link, None)
         if not replaced:
             self.handle(LinkDown(), link.name, now)
         events = link.session.abandon(failed=failed)
@@ -225,7 +223,7 @@ class Runtime:
         session = link.session
         if kind is Kind.ACK:
             link.on_ack(payload, now)
-            self.dirty.add(link)
+            self.dirty[link] = None
             return
         if kind is Kind.REFUSED:
             # The other side ends the connection, and says why: there is no use in waiting for it.
@@ -239,7 +237,7 @@ class Runtime:
             return
         number, content = taken
         link.counts["bytes_in"] += len(payload)
-        self.dirty.add(link)
+        self.dirty[link] = None
         if link.is_client and session.undealt_bytes > self.limits.window_bytes + self.limits.frame_bytes:
             raise WireError("more was sent than may be unacknowledged")
         if kind is Kind.EVENTS:
@@ -301,7 +299,7 @@ class Runtime:
 
     def _say(self, link: Link, answer: Answer) -> None:
         link.session.push_message(write_answer(answer), urgent=True)
-        self.dirty.add(link)
+        self.dirty[link] = None
 
     def notify(self, link: Link, kind: str, text: str, count: int = 0) -> None:
         """Tell a client something."""
@@ -334,7 +332,7 @@ class Runtime:
                 self._send_block(link, effect.message, custody, now, traced)
             else:
                 link.session.push_message(self.codec.write(effect.message))
-                self.dirty.add(link)
+                self.dirty[link] = None
 
     def _send_block(
         self,
@@ -355,7 +353,7 @@ class Runtime:
         link.session.push_block(block, custody)
         link.counts["events_out"] += len(block)
         self.counts["delivered" if link.is_client else "events_out"] += len(block)
-        self.dirty.add(link)
+        self.dirty[link] = None
 
     def reject(self, link: Link, block: Block, code: str, reason: str, custody: Custody | None) -> None:
         """Tell a client that events of it are not accepted; it must know before they are acknowledged."""
@@ -366,7 +364,7 @@ class Runtime:
             custody.hold()
             told = Custody(lambda _succeeded: custody.release())
         link.session.push_message(write_answer(rejected), told, urgent=True)
-        self.dirty.add(link)
+        self.dirty[link] = None
         if told is not None:
             told.release()
 
@@ -374,7 +372,9 @@ class Runtime:
         """Write what waits."""
         dirty = self.dirty
         while dirty:
-            dirty.pop().flush()
+            link = next(iter(dirty))
+            del dirty[link]
+            link.flush()
 
     # Time
 
@@ -395,14 +395,11 @@ class Runtime:
             self.handle(Load(tuple(link.load(now) for link in links)), "", now)
 
     def _wake_at(self, at: float, now: float) -> None:
-        """The core wants to be woken: once for all the times that it has asked for."""
-        if at < self._wakes_at:
-            if self._waking is not None:
-                self._waking.cancel()
-            self._wakes_at = at
-            self._waking = self.world.call_later(max(0.0, at - now), self._wake)
+        """The core wants to be woken: once at each time that it has asked for."""
+        if at not in self._wakes:
+            self._wakes[at] = self.world.call_later(max(0.0, at - now), self._wake, at)
 
-    def _wake(self) -> None:
-        self._wakes_at, self._waking = _NEVER, None
+    def _wake(self, at: float) -> None:
+        del self._wakes[at]
         self.handle(Woken(), "", self.world.time())
         self.flush()

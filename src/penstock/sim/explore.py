@@ -128,7 +128,7 @@ def check_seeds(
 
 def failing_plan(seed: int, wrong: list[str], links: str = "plain", protocol: str | None = None) -> Plan:
     """The plan of a seed under the scheme or protocol that was found wrong first."""
-    way = wrong[0].partition(":")[0]
+    way = wrong[0].partition(": ")[0]
     drawn = plan_of(seed, links)
     if protocol is not None:
         drawn = msgspec.structs.replace(drawn, protocol=protocol)
@@ -154,7 +154,7 @@ def shrink_failure(plan: Plan, play: Play = play) -> Plan:
 
 
 def _kind(text: str) -> str:
-    return ":".join(text.split(":")[:2])
+    return ": ".join(text.split(": ")[:2])
 
 
 def _raised(error: Exception) -> str:

@@ -154,6 +154,12 @@ def lag(network: WholeNetwork, client: str, seconds: float) -> int:
     return 1
 
 
+def leave_for_good(network: WholeNetwork, client: str) -> int:
+    """A client's process dies, and its program is started again, as another client."""
+    network.exit(network.clients[client])
+    return 1
+
+
 def mend(network: WholeNetwork) -> int:
     """All lines work again, and all processes go on."""
     network.mend()

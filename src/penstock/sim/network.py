@@ -314,9 +314,13 @@ class Network(Clock, Overlay):
     def _carry_out(self, node: Node, effects: list[Effect]) -> None:
         for effect in effects:
             if type(effect) is Send:
-                self._send(self._directions[node.name][effect.link], effect.message)
+                direction = self._directions[node.name].get(effect.link)
+                if direction is not None:
+                    self._send(direction, effect.message)
             elif type(effect) is Deliver:
-                client, events = self.clients[effect.link], effect.events
+                client, events = self.clients.get(effect.link), effect.events
+                if client is None:
+                    continue
                 if type(events) is Publish:
                     self._deliver(client, events)
                 else:

@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from penstock.broker.protocols import protocol_named
-from penstock.errors import InputError
+from penstock.errors import InputError, PenstockError
+from penstock.model.events import Event
 from penstock.node.settings import Times
 from penstock.routing.schemes.catalog import SCHEMES
 from penstock.workloads import topologies
@@ -59,6 +60,8 @@ class Plan(msgspec.Struct, frozen=True):
     """The clients that are those of a gateway, in their broker's process."""
     times: Times = Times()
     """For how long brokers wait for others."""
+    pad: int = 0
+    """So many characters more in each event; then windows are as small as they can be set, and fill."""
 
     @property
     def way(self) -> str:
@@ -93,6 +96,7 @@ _SHAPES: Final[dict[str, tuple[type | tuple[type, ...], ...]]] = {
     "flip": (str, str),
     "latency": (str, str, (int, float)),
     "lag": (int, (int, float)),
+    "exit": (int,),
     "mend": (),
     "pass": ((int, float),),
     "settle": (),
@@ -103,14 +107,25 @@ LINKS: Final = ("plain", "reliable")
 _PLAIN_ONLY: Final = ("flap", "degrade", "restore")
 _RELIABLE_ONLY: Final = (
     *("vanish", "pause", "continue", "sever", "unplug", "plug"),
-    *("stall", "flow", "flip", "latency", "lag", "mend"),
+    *("stall", "flow", "flip", "latency", "lag", "exit", "mend"),
 )
 _OF_NAMES: Final = ("pause", "continue", "sever", "stall", "flow", "flip", "latency")
 """Verbs about processes by name: b0 is a broker, c0 a client."""
 
-_OF_CLIENTS: Final = ("advertise", "unadvertise", "subscribe", "unsubscribe", "publish", "leave", "lag")
+_OF_CLIENTS: Final = (
+    "advertise",
+    "unadvertise",
+    "subscribe",
+    "unsubscribe",
+    "publish",
+    "leave",
+    "lag",
+    "exit",
+)
 _DEGREES: Final = ("loss", "duplicate", "reorder", "delay")
 _PASS_MAX: Final = 1e4
+_BROKERS_MAX: Final = 1_000
+_PAD_MAX: Final = 100_000
 _FLOODS: Final = 0.05
 """The share of plans under `flood`."""
 _LINGERS: Final = 0.5
@@ -132,14 +147,27 @@ def check(plan: Plan) -> None:
         raise InputError(f"linger is from 0 to below {LEASE:g} seconds, the time of a lease")
     if plan.links not in LINKS:
         raise InputError(f"links are {' or '.join(LINKS)}, not {plan.links!r:.40}")
-    if any(broker not in brokers for others in plan.others for broker in others):
-        raise InputError(f"others name brokers from 0 to {plan.brokers - 1}")
+    _check_reliable(plan, brokers)
     foreign = _PLAIN_ONLY if plan.links == "reliable" else _RELIABLE_ONLY
     for at, step in enumerate(plan.steps):
         why = "" if step.verb not in foreign else f"is not for links that are {plan.links}"
         why = why or _mistake(step, brokers, range(len(plan.homes)))
         if why:
             raise InputError(f"step {at}: {step.verb}: {why}")
+
+
+def _check_reliable(plan: Plan, brokers: range) -> None:
+    """What plans for reliable links have besides, and how much there may be of anything."""
+    if any(broker not in brokers for others in plan.others for broker in others):
+        raise InputError(f"others name brokers from 0 to {plan.brokers - 1}")
+    if any(client not in range(len(plan.homes)) for client in plan.gateways):
+        raise InputError(f"gateways name clients from 0 to {len(plan.homes) - 1}")
+    if len(plan.others) > len(plan.homes) or len(plan.latencies) > len(plan.edges):
+        raise InputError("others are as many as homes at the most, and latencies as edges")
+    if plan.brokers > _BROKERS_MAX or len(plan.homes) > _BROKERS_MAX:
+        raise InputError(f"there are {_BROKERS_MAX:,} brokers and clients at the most")
+    if not 0 <= plan.pad <= _PAD_MAX:
+        raise InputError(f"the pad has {_PAD_MAX:,} characters at the most")
 
 
 def _mistake(step: Step, brokers: range, clients: range) -> str:
@@ -150,14 +178,12 @@ def _mistake(step: Step, brokers: range, clients: range) -> str:
     if len(step.arguments) != len(shape) or not all(map(isinstance, step.arguments, shape)):
         return f"is said with {len(shape)} arguments of other types than {list(step.arguments)!r:.80}"
     if step.verb in _OF_NAMES:
-        there = {f"b{n}" for n in brokers} | {f"c{n}" for n in clients}
-        named_here = [name for name in step.arguments if isinstance(name, str)]
-        return "" if there.issuperset(named_here) else "names a process that is not there"
+        return _names_mistake(step, {f"b{n}" for n in brokers} | {f"c{n}" for n in clients})
     if step.verb in ("unplug", "plug"):
         is_there = step.arguments[0] in clients and step.arguments[1] in brokers
         return "" if is_there else "names a client or a broker that is not there"
     if step.verb in _OF_CLIENTS:
-        return "" if step.arguments[0] in clients else f"there is no client {step.arguments[0]}"
+        return _client_mistake(step, clients)
     if step.verb == "pass":
         return "" if 0 <= step.arguments[0] <= _PASS_MAX else f"lasts from 0 to {_PASS_MAX:g} seconds"
     if step.verb == "degrade" and (step.arguments[2] not in _DEGREES or not 0 <= step.arguments[3] <= 1):
@@ -165,6 +191,31 @@ def _mistake(step: Step, brokers: range, clients: range) -> str:
     named = step.arguments[0] if step.verb == "partition" else step.arguments[:2]
     numbers = [n for n in named if type(n) is not bool]
     return "" if all(n in brokers for n in numbers) else "names a broker that is not there"
+
+
+def _names_mistake(step: Step, there: set[str]) -> str:
+    named = [name for name in step.arguments if isinstance(name, str)]
+    if not there.issuperset(named):
+        return "names a process that is not there"
+    if len(named) == 2 and (len(set(named)) < 2 or {name[0] for name in named} == {"c"}):
+        return "is between two brokers, or a client and a broker"
+    return _seconds_mistake(step)
+
+
+def _client_mistake(step: Step, clients: range) -> str:
+    if step.arguments[0] not in clients:
+        return f"there is no client {step.arguments[0]}"
+    if step.verb == "publish":
+        try:
+            Event(step.arguments[1])
+        except PenstockError as error:
+            return str(error)
+    return _seconds_mistake(step) if step.verb == "lag" else ""
+
+
+def _seconds_mistake(step: Step) -> str:
+    times = [time for time in step.arguments[1:] if type(time) in (int, float)]
+    return "" if all(0 <= time <= _PASS_MAX for time in times) else f"takes from 0 to {_PASS_MAX:g} seconds"
 
 
 def draw(seed: int) -> Plan:

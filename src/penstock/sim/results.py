@@ -216,6 +216,10 @@ def waits(counts: Counts) -> Waits | None:
 
 def queues(counts: Counts, samples: Sequence[Sample]) -> Queues:
     """The queues of a run."""
+    if not counts.queue_longest and samples:
+        # Whole nodes have no queue of messages, but frames that are not acknowledged.
+        longest_of = max(sample.longest for sample in samples)
+        return Queues(longest=longest_of, longest_broker="", mean=sum(s.mean for s in samples) / len(samples))
     longest = max(counts.queue_longest, key=counts.queue_longest.__getitem__, default="")
     mean = sum(sample.mean for sample in samples) / len(samples) if samples else 0.0
     return Queues(longest=counts.queue_longest[longest], longest_broker=longest, mean=mean)

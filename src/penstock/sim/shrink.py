@@ -54,7 +54,7 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
 
 _OF_CLIENTS: Final = (
     *("advertise", "unadvertise", "subscribe", "unsubscribe", "publish", "leave"),
-    *("lag", "unplug", "plug"),
+    *("lag", "exit", "unplug", "plug"),
 )
 _OF_BROKERS: Final = ("crash", "restart", "vanish")
 _OF_LINKS: Final = ("cut", "heal", "flap", "degrade")

@@ -160,7 +160,6 @@ class Simulation(Observer):
         subscription_tables, advertisement_tables = results.table_sizes(network)
         covering_tests = results.covering_tests(network)
         exact = not network.is_lossy()
-        self._check()
         at_rest = self._probe()
         self._check()
         made = Result(

@@ -79,6 +79,7 @@ _WORDS: Final[dict[str, Callable[..., str]]] = {
     "flip": lambda a, b: f"the next frame from {a} to {b} has a bit of its length flipped",
     "latency": lambda a, b, seconds: f"bytes between {a} and {b} take {seconds * 1000:g} ms from now on",
     "lag": lambda client, seconds: f"c{client} keeps each event for {seconds:g} s before acknowledging it",
+    "exit": lambda client: f"the process of c{client} dies, and its program is started again",
     "mend": lambda: "all lines work again, and all processes go on",
     "restore": lambda: "all links carry messages as they should again",
 }

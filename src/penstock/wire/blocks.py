@@ -174,7 +174,8 @@ class Block:
 
     def size(self) -> int:
         """Its bytes on the wire, without the frame."""
-        return len(self.encode())
+        keys = None if self.keys is None else len(self.keys)
+        return size_of(self.header, len(self), int(self.numbers[0]), keys, len(self.data))
 
     def brief(self, _text: object) -> dict[str, Any]:
         """What a trace says of it, besides its kind."""
@@ -226,6 +227,13 @@ class Block:
             return cls(header, numbers, offsets, data)
         key_offsets = _offsets(table[2 * count : 3 * count], sizes.keys, "subscriptions")
         return cls(header, numbers, offsets, data, table[3 * count :], key_offsets)
+
+
+def size_of(header: Header, events: int, first: int, keys: int | None, data: int) -> int:
+    """The bytes of a block of so many events, keys of subscriptions, and bytes of events."""
+    head = len(_ENCODER.encode((header, _Sizes(events, first, keys))))
+    rows = 2 * events + (0 if keys is None else events + keys)
+    return _HEAD + head + 4 * rows + data
 
 
 def _check(header: Header, sizes: _Sizes) -> None:

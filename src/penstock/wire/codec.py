@@ -1,6 +1,6 @@
 """Messages between brokers, read from bytes: those of every link, and those of a protocol."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, Final, Union
 
 import msgspec
@@ -30,13 +30,16 @@ OF_LINKS: Final = (Returned, TraceReport)
 class Codec:
     """Reads and writes the messages that the brokers of one protocol send each other."""
 
-    def __init__(self, kinds: Iterable[type[Message]]) -> None:
+    def __init__(self, kinds: Collection[type[Message]]) -> None:
         # Made from a tuple, which only Union can be.
+        self._kinds = frozenset((*OF_LINKS, *kinds))
         known: Any = Union[(*OF_LINKS, *kinds)]
         self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(known, dec_hook=read_filter)
 
     def write(self, message: Message) -> bytes:
-        """A message as bytes."""
+        """A message as bytes. Raises PenstockError for one that the protocol has not named as its own."""
+        if type(message) not in self._kinds:
+            raise PenstockError(f"{message.kind} is not among the messages that its protocol names")
         return encode(message)
 
     def read(self, payload: memoryview | bytes) -> Message:

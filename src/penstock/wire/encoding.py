@@ -27,6 +27,8 @@ def encode(message: msgspec.Struct) -> bytes:
 
 def read_filter(kind: type, value: Any) -> Any:
     """A filter from its text, for a decoder. Raises FilterError or LimitError."""
-    if kind is Predicate and isinstance(value, str):
+    if kind is Predicate:
+        if not isinstance(value, str):
+            raise ValueError("a filter is text")
         return _parse(value)
     raise NotImplementedError(f"{kind.__name__} has no place in a message")

@@ -18,7 +18,7 @@ from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.model.names import Key, Tree
 from penstock.model.packed import encode_event
-from penstock.wire.blocks import Block, Header
+from penstock.wire.blocks import Block, Header, size_of
 from penstock.wire.encoding import encode
 
 Session: TypeAlias = tuple[int, int]
@@ -225,7 +225,8 @@ class Publish(Message, frozen=True, gc=False):
         return block if self.keys is None else block.with_all_keys(self.keys)
 
     def size(self) -> int:  # noqa: D102
-        return self.as_block().size()
+        keys = None if self.keys is None else len(self.keys)
+        return size_of(self.header, 1, self.numbers, keys, len(encode_event(self.event)))
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102
         brief: Brief = {"event": self.event.attributes}

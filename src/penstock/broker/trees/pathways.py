@@ -54,6 +54,6 @@ class Pathways:
         # Whichever neighbour was first: others drop the copies that come to them in a circle. For those that
         # may come back, the runtime keeps events meanwhile.
         passed = events.with_header(header)
-        links = (*self.links, *self._away)
+        links = (*self.links, *sorted(self._away))
         everywhere: list[tuple[str, Events]] = [(to, passed) for to in links if to != link]
         return everywhere + [(to, part) for to, part in wanting if to in self._clients]

@@ -56,9 +56,10 @@ def checkers_for_whole(network: WholeNetwork) -> dict[str, Checker]:
     return {**found, **{name: kind(network) for name, kind in WHOLE.items()}}  # type: ignore[arg-type]
 
 
-def promises(*, whole: bool) -> dict[str, tuple[str, ...]]:
-    """What each checker holds networks to, by its name."""
-    kinds = GENERIC | OF_PROTOCOLS
+def promises(*, whole: bool, protocol: Protocol | None = None) -> dict[str, tuple[str, ...]]:
+    """What each checker holds networks to, by its name; those of one protocol, or of all."""
+    named = OF_PROTOCOLS if protocol is None else {name: OF_PROTOCOLS[name] for name in protocol.checkers}
+    kinds = GENERIC | named
     if whole:
         kinds = WHOLE | {name: kind for name, kind in kinds.items() if name not in _PLAIN_ONLY}
     return {name: kind.holds for name, kind in kinds.items()}

@@ -75,8 +75,11 @@ class Kept(WholeChecker):
     def __init__(self, network: WholeNetwork) -> None:
         super().__init__(network)  # type: ignore[arg-type]
         self.checked = 0
-        """Deliveries that had to be."""
+        """Deliveries that had to be, or had to be excused."""
+        self._void = 0
         self._sent: dict[Hashable, Sent] = {}
+        self._judged: set[Hashable] = set()
+        """The events of which it is settled who got them."""
         self._ledger = Ledger()
         """Who was known to want each event, and who had it: a client, and the key of a subscription."""
         self._taken: dict[tuple[str, Key], tuple[float, Predicate]] = {}
@@ -149,10 +152,22 @@ class Kept(WholeChecker):
     def on_notice(self, client: Client, notice: Notice, now: float) -> None:  # noqa: D102
         self._told.setdefault(client.name, []).append((now, notice.kind))
         if notice.kind == "missed":
+            self._look_at_missed(client, now)
             # Its subscriptions may be new to whoever publishes, and have to spread again.
             for key, predicate in client.subscriptions.items():
                 if (client.name, key) in self._taken:
                     self._taken[client.name, key] = now, predicate
+
+    def _look_at_missed(self, client: Client, now: float) -> None:
+        """A connection that breaks and can be made again at once loses nothing, so that nothing is missed."""
+        if not self._last_calm or self.network.known.has_no_rest:
+            # Brokers of a network that begins are still finding each other.
+            return
+        window = self._recovered + self.network.times.linger
+        faults = list(self.network.timeline.during(now - window, now))
+        if all(fault.kind == "sever" and client.name in fault.about for fault in faults):
+            why = "its connection broke, and could be made again at once" if faults else "nothing had failed"
+            self._wrong.append(f"{client.name} was told at {now:.3f} that it missed something, though {why}")
 
     def on_deliver(  # noqa: D102
         self, client: Client, publish: Publish, keys: tuple[Key, ...], now: float, late: bool
@@ -174,10 +189,12 @@ class Kept(WholeChecker):
                 what = f"{_called(sent)} was never acknowledged"
                 if not self.network.known.explain(sent.at, self.network.now):
                     yield what
+        self._void = 0
         tally, found = self._ledger.judge(self._excuses)
-        self.checked += tally.expected
+        self.checked += tally.expected - self._void
         for finding in found:
             yield from self._told_of(finding)
+        self._judged |= self._sent.keys()
         self._sent.clear()
 
     def _told_of(self, finding: Finding) -> Iterator[str]:
@@ -185,7 +202,10 @@ class Kept(WholeChecker):
         who, key = cast(tuple[str, Key], finding.who)
         sent = self._sent.get(finding.name)
         if sent is None:
-            yield f"{who} got {finding.name}, which nobody has published"
+            if finding.name not in self._judged:
+                yield f"{who} got {finding.name}, which nobody has published"
+            elif not self.network.known.has_no_rest:
+                yield f"{who} got {finding.name} when the network should long have been at rest"
         elif finding.sort == "twice":
             yield f"{who} got {_called(sent)} twice for {key}"
         elif finding.sort == "missed":
@@ -198,9 +218,11 @@ class Kept(WholeChecker):
         called, key = cast(tuple[str, Key], who)
         client = self.network.clients[called.rstrip("'")]
         if sent.settled_at is None or sent.error is not None or client.who != called:
+            self._void += 1
             return True
         # What was changed or taken back meanwhile may have come or not.
         if key not in client.subscriptions or self._taken[client.name, key][0] > sent.at:
+            self._void += 1
             return True
         if self._is_excused(sent, sent.settled_at, client):
             return True

@@ -5,6 +5,7 @@ advertisement it overlaps; and each entry must be needed by one that came that w
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import ClassVar, Final
 
 from penstock.broker.trees.trees import HERE
@@ -19,6 +20,8 @@ from penstock.sim.network import Network
 ENTRIES_MAX: Final = 2_000
 """Entries of all tables together, in networks that are looked at: filters are compared with many others."""
 
+_REMEMBERED: Final = 2**16
+
 
 class Tables(Checker):
     """Compares every table with what it must hold."""
@@ -32,6 +35,9 @@ class Tables(Checker):
     def __init__(self, network: Network) -> None:
         super().__init__(network)
         self._is_perfect = scheme_named(network.settings.scheme)().perfect
+        # The same two filters meet at every broker that they come to, on every tree.
+        self._covers = lru_cache(_REMEMBERED)(covers)
+        self._cover_together = lru_cache(_REMEMBERED)(cover_together)
 
     def why_not(self) -> str:  # noqa: D102 - as in Checker
         entries = sum(broker.facts().subscriptions for broker in self.network.running())
@@ -57,8 +63,9 @@ class Tables(Checker):
                 for tree, branch in tree_broker(network, client.home).trees.items():
                     if overlaps(predicate, branch.filter):
                         at, link = client.home, client.link
-                        while True:
-                            needed.setdefault((at, link, tree), {})[predicate] = None
+                        # Each broker once, should the way lead in a circle, which another checker finds.
+                        while predicate not in needed.setdefault((at, link, tree), {}):
+                            needed[at, link, tree][predicate] = None
                             way = tree_broker(network, at).trees[tree].way
                             if not way or way == HERE:
                                 break
@@ -68,27 +75,38 @@ class Tables(Checker):
     def _compare(
         self, name: str, needed: dict[tuple[str, str, Tree], dict[Predicate, None]]
     ) -> Iterator[str]:
-        known: dict[tuple[str, str, Tree], list[Predicate]] = {}
+        known: dict[tuple[str, str, Tree], dict[Predicate, None]] = {}
         clients = {client.link for client in self.network.clients.values()}
         for (link, _key), entry in tree_broker(self.network, name).table.entries():
             if not entry.trees and link not in clients:
                 yield f"{name} knows {entry.filter} from {link} on no tree"
             for tree in entry.trees:
-                known.setdefault((name, link, tree), []).append(entry.filter)
+                known.setdefault((name, link, tree), {})[entry.filter] = None
         for place, predicates in needed.items():
             if place[0] == name:
                 for predicate in predicates:
-                    if not any(covers(there, predicate) for there in known.get(place, ())):
+                    there = known.get(place, ())
+                    if predicate not in there and not any(self._covers(one, predicate) for one in there):
                         yield f"{name} does not know {predicate} from {place[1]} on {place[2]}"
-        for place, there in known.items():
-            for predicate in there:
+        for place, entries in known.items():
+            for predicate in entries:
                 why = self._too_much(predicate, needed.get(place, {}))
                 if why:
                     yield f"{name} knows {predicate} from {place[1]} on {place[2]}, {why}"
 
     def _too_much(self, predicate: Predicate, needed: dict[Predicate, None]) -> str:
         """Why an entry should not be there, if it should not."""
-        if not any(covers(predicate, wanted) for wanted in needed):
+        if predicate in needed:
+            return ""
+        below = tuple(wanted for wanted in needed if self._covers(predicate, wanted))
+        if not below:
             return "which nobody needs"
-        wanted = Predicate([f for p in needed for f in p.filters])
-        return "more than is wanted" if self._is_perfect and not covers(wanted, predicate) else ""
+        # What it is for is nearly always enough to cover it, and less to look at than all that is needed.
+        if self._is_perfect and not self._cover_together(below, predicate):
+            return "" if cover_together(tuple(needed), predicate) else "more than is wanted"
+        return ""
+
+
+def cover_together(some: tuple[Predicate, ...], predicate: Predicate) -> bool:
+    """Whether every event that matches a predicate matches one of some others."""
+    return covers(Predicate([f for one in some for f in one.filters]), predicate)

@@ -35,9 +35,13 @@ _KINDS: Final[dict[str, float]] = {
     "client pause": 1.0,
     "latency": 1.0,
     "lag": 0.7,
+    "exit": 0.7,
     "flip": 0.3,
 }
 """Faults, and how often each is drawn."""
+
+_PAD: Final = 6_000
+"""Bytes of events that fill windows, so that slow readers are noticed."""
 
 _Timed: TypeAlias = tuple[float, int, Step]
 
@@ -52,7 +56,8 @@ def draw_whole(seed: int) -> Plan:
     clients = random.randint(2, 5)
     homes = tuple(random.randrange(brokers) for _ in range(clients))
     gateways = tuple(client for client in range(clients) if random.random() < 0.08)
-    artist = _Artist(random, brokers, list(edges), homes, gateways)
+    pad = _PAD if random.random() < 0.1 else 0
+    artist = _Artist(random, brokers, list(edges), homes, gateways, lags=bool(pad))
     return Plan(
         seed=seed,
         scheme=random.choice(list(SCHEMES)),
@@ -66,6 +71,7 @@ def draw_whole(seed: int) -> Plan:
         links="reliable",
         others=artist.others,
         gateways=gateways,
+        pad=pad,
         times=Times() if random.random() < 0.25 else _QUICK,
     )
 
@@ -80,7 +86,10 @@ class _Artist:
         edges: list[topologies.Edge],
         homes: tuple[int, ...],
         gateways: tuple[int, ...],
+        *,
+        lags: bool,
     ) -> None:
+        """`lags`: clients are slow more often than not."""
         self._random = random
         self._brokers = brokers
         self._edges = edges
@@ -88,6 +97,8 @@ class _Artist:
         self._gateways = gateways
         self.others = tuple(self._others(client) for client in range(len(homes)))
         self._order = 0
+        self._kinds = {**_KINDS, "lag": 8.0} if lags else _KINDS
+        self._lag_max = 30.0 if lags else 8.0
 
     def _others(self, client: int) -> tuple[int, ...]:
         left = [broker for broker in range(self._brokers) if broker != self._homes[client]]
@@ -143,18 +154,19 @@ class _Artist:
     def _fault(self, timed: list[_Timed], at: float) -> float:
         """Draw a fault that begins at a time; return when it is over."""
         random = self._random
-        kind = random.choices(list(_KINDS), list(_KINDS.values()))[0]
+        kind = random.choices(list(self._kinds), list(self._kinds.values()))[0]
         lasts = random.choice(_AROUND) * random.uniform(0.9, 1.1)
         for when, step in self._steps_of(kind, lasts):
             self._put(timed, at + when, step)
-        return at + (0.0 if kind in ("sever", "drop", "flip") else lasts)
+        return at + (0.0 if kind in ("sever", "drop", "flip", "exit") else lasts)
 
     def _steps_of(self, kind: str, lasts: float) -> list[tuple[float, Step]]:
         random = self._random
         broker, client = random.randrange(self._brokers), random.randrange(len(self._homes))
         home = self._homes[client]
         if kind in ("crash", "vanish"):
-            return [(0.0, Step(kind, (broker,))), (lasts, Step("restart", (broker, False)))]
+            with_memory = random.random() < 0.15
+            return [(0.0, Step(kind, (broker,))), (lasts, Step("restart", (broker, with_memory)))]
         if kind == "several":
             some = random.sample(range(self._brokers), random.randint(1, self._brokers))
             return [(0.0, Step("crash", (b,))) for b in some] + [
@@ -166,6 +178,8 @@ class _Artist:
             return [(0.0, Step("pause", (f"c{client}",))), (lasts, Step("continue", (f"c{client}",)))]
         if kind == "unplug":
             return [(0.0, Step("unplug", (client, home))), (lasts, Step("plug", (client, home)))]
+        if kind == "exit":
+            return [(0.0, Step("exit", (client,)))]
         if kind == "drop":
             return [(0.0, Step("sever", (f"c{client}", f"b{home}")))]
         if kind == "client stall":
@@ -173,7 +187,7 @@ class _Artist:
             return [(0.0, Step("stall", pair)), (lasts, Step("flow", pair))]
         if kind == "lag":
             return [
-                (0.0, Step("lag", (client, round(random.uniform(0.01, 8.0), 2)))),
+                (0.0, Step("lag", (client, round(random.uniform(0.01, self._lag_max), 2)))),
                 (lasts, Step("lag", (client, 0.0))),
             ]
         if not self._edges:

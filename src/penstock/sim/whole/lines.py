@@ -122,7 +122,7 @@ class Lines:
     def reset(self, name: str) -> None:
         """A machine is back: whoever still uses a connection to what ran there is told that there is none."""
         for end in list(self._all(name)):
-            if end.process.name != name and end.other is not None and not end.other.is_open:
+            if end.process.name != name and end.other is not None and end.other.is_gone:
                 end.hear_of_end()
 
     def hang_up(self, name: str) -> None:
@@ -131,6 +131,8 @@ class Lines:
         for end in self._all(name):
             if end.process.name == name:
                 end.vanish()
+                # Should the process come back with its memory, it finds its side closed too.
+                end.hear_of_end()
 
     def _of(self, a: str, b: str) -> list[End]:
         return self._ends.get(frozenset((a, b)), [])

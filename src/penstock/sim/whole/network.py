@@ -35,8 +35,29 @@ from penstock.sim.whole.timeline import Timeline
 from penstock.wire.blocks import Block
 from penstock.wire.messages import Message, Publish
 
-# What brokers would log is told by checkers here.
-logging.getLogger("penstock.net").addHandler(logging.NullHandler())
+
+class _Errors(logging.Handler):
+    """Keeps what brokers log as errors: exceptions that would not take a live broker down."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one."""
+        error = record.exc_info[1] if record.exc_info else None
+        self.texts.append(f"{record.getMessage()}: {error!r}")
+
+
+_ERRORS: Final = _Errors()
+logging.getLogger("penstock.net").addHandler(_ERRORS)
+
+
+def errors_logged() -> list[str]:
+    """What brokers have logged as errors since this was asked last."""
+    told, _ERRORS.texts = _ERRORS.texts, []
+    return told
+
 
 _DRIFT_MAX: Final = 0.01
 """Clocks go wrong by so much at the most: a hundred times as much as bad ones do."""
@@ -80,6 +101,8 @@ class WholeNode:
         self.core: Core | None = None
         self.process = network.new_process(name)
         self.peers: list[str] = []
+        self.is_down = False
+        """Whether it has crashed, and was not started again."""
         self._network = network
 
     @property
@@ -162,7 +185,7 @@ class WholeNetwork(Clock):
         self.lines = Lines(self, self.random)
         self.nodes: dict[str, WholeNode] = {}
         self.clients: dict[str, WholeClient] = {}
-        self.known = KnownDefects(self.timeline, self.times, self.nodes)
+        self.known = KnownDefects(self.protocol.name, self.timeline, self.times, self.nodes)
         self._edges: dict[tuple[str, str], LinkModel] = {}
         self._sent_at: dict[tuple[str, int], float] = {}
 
@@ -352,29 +375,39 @@ class WholeNetwork(Clock):
     def crash(self, name: str, *, silent: bool = False) -> None:
         """A broker's process is killed; or its whole machine is gone, of which nothing tells."""
         node = self.nodes[name]
-        if not node.process.is_alive:
+        if node.is_down:
             return
         self._fault("Crash", name, silent=silent)
         self.timeline.begin("vanish" if silent else "crash", (name,), self.now)
-        self._go_on(name)
+        if node.process.is_paused:
+            self.timeline.end("pause", (name,), self.now)
+        # What it knows is there until it is started again, should it be with its memory.
+        node.process.pause()
+        node.is_down = True
         if silent:
             self.lines.silence(name)
         else:
             self.lines.hang_up(name)
-        node.die()
         self._note()
 
     def restart(self, name: str, *, with_state: bool = False) -> None:
-        """A broker that was killed comes back, knowing nothing; one that was cut off, with all it knew."""
+        """A broker that was killed comes back, knowing nothing; or all it knew, as a machine that slept."""
         node = self.nodes[name]
-        if not node.process.is_alive:
-            self._fault("Restart", name, state=False)
-            self.lines.reset(name)
+        if not node.is_down:
+            return
+        self._fault("Restart", name, state=with_state)
+        node.is_down = False
+        for kind in ("crash", "vanish"):
+            self.timeline.end(kind, (name,), self.now, "sleep" if with_state else kind)
+        self.lines.reset(name)
+        if with_state:
+            self.lines.listen(name, node)
+            node.process.go_on()
+        else:
+            node.die()
             node.start()
             self._return_gateways(name)
-            self.timeline.end("crash", (name,), self.now)
-            self.timeline.end("vanish", (name,), self.now)
-            self._note()
+        self._note()
 
     def _return_gateways(self, name: str) -> None:
         """Clients of a gateway are made anew by whoever uses it."""
@@ -385,7 +418,7 @@ class WholeNetwork(Clock):
     def pause(self, name: str) -> int:
         """A process stands still, as by SIGSTOP; return whether it did not before."""
         process = self._process(name)
-        if not process.is_alive or process.is_paused:
+        if process.is_paused:
             return 0
         self._fault("Pause", name)
         self.timeline.begin("pause", (name,), self.now)
@@ -395,7 +428,7 @@ class WholeNetwork(Clock):
 
     def go_on(self, name: str) -> int:
         """It goes on; return whether it had to."""
-        if not self._process(name).is_paused:
+        if not self._process(name).is_paused or self._is_down(name):
             return 0
         self._fault("Continue", name)
         self._go_on(name)
@@ -407,6 +440,19 @@ class WholeNetwork(Clock):
             self.timeline.end("pause", (name,), self.now)
             process.go_on()
             self._note()
+
+    def _is_down(self, name: str) -> bool:
+        return name in self.nodes and self.nodes[name].is_down
+
+    def exit(self, client: WholeClient) -> None:
+        """A client's process dies, and its program is started again: another client, that wants the same."""
+        if client.is_gateway:
+            return
+        self._fault("Exit", client.name)
+        self.timeline.strike("exit", (client.name,), self.now)
+        self.lines.hang_up(client.name)
+        client.process.die()
+        client.come_back(self.new_process(client.name))
 
     def _process(self, name: str) -> Process:
         return self.nodes[name].process if name in self.nodes else self.clients[name].process

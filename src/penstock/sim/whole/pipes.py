@@ -46,6 +46,8 @@ class End:
         self._clock = clock
         self._random = random
         self._is_open = True
+        self._has_ended = False
+        """Whether the system has told the other side that this one is gone."""
         self._is_reading = True
         self._in_order_at = 0.0
         self._held: list[bytes | None] = []
@@ -64,7 +66,7 @@ class End:
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
-        if not self._is_open or not data:
+        if not self._is_open or self._has_ended or not data:
             return
         if self.process.name in self._line.flips:
             self._line.flips.discard(self.process.name)
@@ -83,7 +85,8 @@ class End:
     def close(self) -> None:
         """End it after what was written."""
         if self._is_open:
-            self._send(None)
+            if not self._has_ended:
+                self._send(None)
             self._finish()
 
     def abort(self) -> None:
@@ -139,7 +142,7 @@ class End:
 
     def _take(self, data: bytes) -> None:
         """Bytes are there, and the process runs."""
-        if not self._is_open:
+        if self.is_gone:
             return
         if self._is_reading:
             self._read(data)
@@ -173,8 +176,9 @@ class End:
         """The other side has ended it."""
         if self._is_open:
             self._is_open = False
-            # What this side had written meets nobody.
-            self._void()
+            if not self._has_ended:
+                # What this side had written meets nobody.
+                self._void()
             if self._connection is not None:
                 self._connection.connection_lost()
 
@@ -204,19 +208,24 @@ class End:
 
     def vanish(self) -> None:
         """The process of this end is gone: what it had written goes on, and then the end."""
-        if self._is_open:
-            self._is_open = False
+        if self._is_open and not self._has_ended:
+            self._has_ended = True
             self._send(None)
 
     def forget(self) -> None:
         """The machine of this end is gone without a word: nothing more comes from it, and nothing is said."""
-        self._is_open = False
+        self._has_ended = True
         self._void()
 
     @property
     def is_open(self) -> bool:
         """Whether this side uses it."""
         return self._is_open
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of what is sent here is heard by anybody."""
+        return self._has_ended or not self._is_open
 
 
 def _flipped(data: bytes, random: Random) -> bytes:

@@ -1,11 +1,25 @@
 """Playing a plan on whole nodes: the verbs of plain plans, and those about processes and bytes."""
 
+from typing import Any, Final
+
+from penstock.node.settings import Limits
 from penstock.sim import faults
 from penstock.sim.checkers.catalog import checkers_for_whole, the
 from penstock.sim.checkers.checker import Checker
 from penstock.sim.checkers.contract import Kept
 from penstock.sim.play import Outcome, Player
-from penstock.sim.whole.network import WholeNetwork
+from penstock.sim.whole.network import WholeNetwork, errors_logged
+
+_WINDOW_MIN: Final = 2**16
+"""The smallest window that can be set, for plans whose events are to fill it."""
+
+_AT_REST: Final = ("Ways", "Tables", "Silence", "Idle")
+"""Checkers of what brokers know and say at rest."""
+
+
+def _is_unrest(text: str) -> bool:
+    checker, _, what = text.partition(": ")
+    return checker in _AT_REST or "did not get" in what or "never acknowledged" in what
 
 
 class WholePlay(Player):
@@ -15,6 +29,7 @@ class WholePlay(Player):
 
     def _new_network(self) -> WholeNetwork:
         plan = self._plan
+        errors_logged()
         self.settling = 3 * plan.times.lease + 15.0
         self.rest = plan.times.lease
         return WholeNetwork(
@@ -23,6 +38,7 @@ class WholePlay(Player):
             advertisements=plan.advertisements,
             seed=plan.seed,
             times=plan.times,
+            limits=Limits(window_bytes=_WINDOW_MIN) if plan.pad else None,
         )
 
     def _new_checkers(self) -> dict[str, Checker]:
@@ -51,10 +67,21 @@ class WholePlay(Player):
         outcome.faults_by_kind = counted
         return outcome
 
+    def _publish(self, client: int, event: dict[str, Any]) -> None:
+        pad = {"pad": "x" * self._plan.pad} if self._plan.pad else {}
+        super()._publish(client, {**event, **pad})
+
     def _found(self) -> list[str]:
-        """What checkers find wrong; where a known defect lets no network come to rest, that is counted."""
-        found = super()._found()
-        return [] if found and self._network.known.explain_unrest(len(found)) else found
+        """What checkers find wrong; where a known defect lets no network come to rest, that is counted.
+
+        It explains that something does not come, or is not forgotten. Nothing explains what comes twice, out
+        of order or otherwise than it was published, nor an exception.
+        """
+        found = super()._found() + [f"Exception: {text}" for text in errors_logged()]
+        unrest = [text for text in found if _is_unrest(text)]
+        if unrest and self._network.known.explain_unrest(sum("did not get" in text for text in unrest)):
+            return [text for text in found if text not in unrest]
+        return found
 
     # Faults: those of plain plans are as in Player
 
@@ -90,6 +117,9 @@ class WholePlay(Player):
 
     def _lag(self, client: int, seconds: float) -> None:
         self._fault(faults.lag(self._network, f"c{client}", seconds))
+
+    def _exit(self, client: int) -> None:
+        self._fault(faults.leave_for_good(self._network, f"c{client}"))
 
     def _mend(self) -> None:
         # No fault, but what was under way may still come.

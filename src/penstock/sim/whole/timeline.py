@@ -45,11 +45,12 @@ class Timeline:
             self._open[kind, about] = fault = Fault(kind, about, now)
             self.faults.append(fault)
 
-    def end(self, kind: str, about: tuple[str, ...], now: float) -> None:
-        """It is over."""
+    def end(self, kind: str, about: tuple[str, ...], now: float, turned_out: str = "") -> None:
+        """It is over, and may turn out to have been of another kind."""
         fault = self._open.pop((kind, about), None)
         if fault is not None:
             fault.ended = now
+            fault.kind = turned_out or kind
 
     def strike(self, kind: str, about: tuple[str, ...], now: float) -> None:
         """A fault that takes no time."""
