@@ -48,7 +48,8 @@ PLAIN = ("--links", "plain")
 
 
 def run(capture: Capture, *arguments: str, links: tuple[str, ...] = PLAIN) -> tuple[int, str, str]:
-    status = main(["check", *links, *arguments])
+    # A plan has its own links.
+    status = main(["check", *(() if "--replay" in arguments else links), *arguments])
     out, err = capture.readouterr()
     return status, out.decode(), err.decode()
 
@@ -282,6 +283,7 @@ def test_a_file_that_is_no_plan_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        (["--replay", "p.json", "--links", "plain"], "--links is for seeds; a plan"),
         (["--trace", "t.jsonl"], "--trace writes one run; say which with --seed or --replay"),
         (["--seed", "1", "--from", "2"], "--from is for several seeds"),
         (["--replay", "plan.json", "--scheme", "lazy"], "--scheme is for seeds; a plan"),

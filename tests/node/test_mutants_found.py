@@ -166,7 +166,7 @@ def test_what_failed_for_one_is_sent_again_though_others_have_not_dealt_with_it_
 
 
 def test_what_a_dead_broker_had_comes_by_the_others() -> None:
-    net = Net(["ab", "bd", "ac", "cd"], p=["a"], s=["d"], latencies={"ac": 0.1, "cd": 0.1})
+    net = Net(["ab", "bd", "ac", "cd"], p=["a"], s=["d"], latencies={"ac": 0.02, "cd": 0.02})
     net.publish(1)
     net.run(0.015)
     net.network.crash("b")
@@ -178,12 +178,12 @@ def test_what_a_dead_broker_had_comes_by_the_others() -> None:
 
 
 def test_what_is_published_again_at_a_broker_that_has_had_it_goes_on_to_those_who_have_not() -> None:
-    net = Net(["ab", "ac", "bc"], p=["a", "c"], s=["b"], latencies={"ab": 0.04})
+    net = Net(["ab", "ac", "bc"], p=["a", "c"], s=["b"], latencies={"ab": 0.012, "ac": 0.002, "bc": 0.02})
     near = net.network.add_client("q", "c")
     net.network.subscribe(near, "s", ALL)
     net.run(5.0)
     net.publish(1)
-    net.run(0.03)
+    net.run(0.01)
     assert net.seen.got == {"q": [1]}
     # The broker dies, and what it had sent to b is lost.
     net.network.crash("a", silent=True)

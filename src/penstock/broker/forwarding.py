@@ -137,9 +137,7 @@ class Forwarding:
         """Which events are to be passed on, because they have not come before."""
         header = events.header
         numbers: Any = events.numbers
-        known = self._seen.of(header.origin)
-        top = known.top
-        new: Any = known.add_one(numbers) if type(numbers) is int else known.add(numbers)
+        new, top = self._seen.take(header.origin, numbers)
         if header.rescued:
             # Those behind the failure may not have had it; others will drop it.
             new = self._rescued.add(header.origin, header.rescued, numbers)

@@ -159,25 +159,30 @@ class Seen:
         self._origins_max = origins
         self._origins: dict[str, Numbers] = {}
 
+    def take(self, origin: str, numbers: Any) -> tuple[Any, int]:
+        """Take rising numbers of an origin; return which are new, and the highest that came before them.
+
+        Of one number, whether it is.
+        """
+        known = self._origins.get(origin)
+        if known is None or 2 * len(self._origins) > self._origins_max:
+            known = self._heard_of(origin)
+        top = known.top
+        return known.add_one(numbers) if type(numbers) is int else known.add(numbers), top
+
     def add(self, origin: str, numbers: Any) -> Any:
-        """Take rising numbers of an origin; return which are new. Of one number, whether it is."""
-        known = self.of(origin)
-        return known.add_one(numbers) if isinstance(numbers, int) else known.add(numbers)
+        """The same, without the highest."""
+        return self.take(origin, numbers)[0]
 
     def top(self, origin: str) -> int:
         """The highest number of an origin, or 0."""
         known = self._origins.get(origin)
         return 0 if known is None else known.top
 
-    def of(self, origin: str) -> Numbers:
-        """The numbers of an origin, which is heard of now."""
-        known = self._origins.get(origin)
-        if known is not None:
-            if 2 * len(self._origins) <= self._origins_max:
-                # None is about to be forgotten, whenever it was heard of.
-                return known
-            del self._origins[origin]
-        else:
+    def _heard_of(self, origin: str) -> Numbers:
+        """Have an origin be the last that is forgotten. Until there are many, that may wait."""
+        known = self._origins.pop(origin, None)
+        if known is None:
             known = Numbers(self._most)
             if len(self._origins) >= self._origins_max:
                 del self._origins[next(iter(self._origins))]

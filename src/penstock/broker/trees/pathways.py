@@ -28,7 +28,8 @@ class Pathways:
         advertisements: bool,
     ) -> None:
         self.links = outbox.links
-        self.trees = trees
+        self.trees = trees.names()
+        self._trees = trees
         self._away = away
         self._table = table
         self._clients = clients
@@ -40,11 +41,11 @@ class Pathways:
         """The tree of an advertisement; without advertisements, that of the broker itself."""
         if self._advertisements:
             tree = client.advertisements.get(key)
-            return None if tree is None else (tree, self.trees[tree].filter)
-        own = self.trees.any_through(HERE)
+            return None if tree is None else (tree, self._trees[tree].filter)
+        own = self._trees.any_through(HERE)
         if own is None:
             return None
-        return own, client.grants.advertise or self.trees[own].filter
+        return own, client.grants.advertise or self._trees[own].filter
 
     def wanting(self, events: Events, found: Any, header: Header, link: str) -> Iterable[tuple[str, Events]]:
         """The links that want events, with those that each wants."""

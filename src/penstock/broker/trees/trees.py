@@ -12,7 +12,7 @@ Of a tree that is gone its last epoch is remembered, or a copy that is still und
 and could go round in a circle for ever.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, KeysView
 from typing import Final, NamedTuple
 
 from penstock.filters.predicate import Predicate
@@ -65,6 +65,10 @@ class Trees:
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def names(self) -> KeysView[Tree]:
+        """All trees, as they come and go."""
+        return self._known.keys()
 
     def items(self) -> Iterator[tuple[Tree, Branch]]:
         """All trees with what is known of them."""

@@ -31,9 +31,7 @@ class Intake:
 
         For an array, two arrays of booleans; for one number, two booleans.
         """
-        known = self._seen.of(origin)
-        top = known.top
-        new = known.add_one(numbers) if type(numbers) is int else known.add(numbers)
+        new, top = self._seen.take(origin, numbers)
         return new, numbers < top
 
     def is_due(self, origin: str, number: int, key: Key, *, is_new: bool) -> bool:

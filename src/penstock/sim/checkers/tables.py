@@ -17,7 +17,7 @@ from penstock.sim.checkers.checker import Checker
 from penstock.sim.checkers.trees import tree_broker
 from penstock.sim.network import Network
 
-ENTRIES_MAX: Final = 2_000
+ENTRIES_MAX: Final = 30_000
 """Entries of all tables together, in networks that are looked at: filters are compared with many others."""
 
 _REMEMBERED: Final = 2**16
