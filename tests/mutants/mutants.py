@@ -76,6 +76,7 @@ _CUSTODY: Final = (
         "self._send_block(link, effect.events.as_block(), custody, now, traced)",
         "self._send_block(link, effect.events.as_block(), None, now, traced)",
         "events are acknowledged before the broker's own clients have taken them",
+        _FOUND + "test_what_a_subscriber_has_not_taken_is_not_acknowledged",
     ),
     Mutant(
         "custody-neighbours-not-waited-for",
@@ -98,6 +99,7 @@ _CUSTODY: Final = (
         "        self._has_failed = True\n",
         "        self._has_failed = self._holders == 1\n",
         "a failure is forgotten if others still hold the frame",
+        _FOUND + "test_what_failed_for_one_is_sent_again_though_others_have_not_dealt_with_it_yet",
     ),
 )
 
@@ -108,6 +110,7 @@ _OF_LINKS: Final = (
         "if out.number > their_received]",
         "if out.number > their_received + 1]",
         "after a lost connection the first missing frame is not sent again",
+        _FOUND + "test_a_line_that_breaks_for_a_moment_loses_nothing_whatever_was_under_way",
     ),
     Mutant(
         "resume-sends-nothing",
@@ -145,7 +148,6 @@ _OF_LINKS: Final = (
         "        done += [self._unacked.pop(number) for number in others if number in self._unacked]\n",
         "",
         "frames that are dealt with out of turn wait for those before them",
-        "tests/wire/test_acks_out_of_turn.py::test_acknowledgements_do_not_wait_for_each_other_in_a_circle",
     ),
     Mutant(
         "duplicate-frames-taken",
@@ -176,6 +178,7 @@ _OF_LINKS: Final = (
         "                if failed:\n",
         "                if failed and out.number:\n",
         "when a session is over, frames that were never sent count as dealt with",
+        _FOUND + "test_what_was_for_a_link_that_is_cut_for_good_comes_another_way",
     ),
     Mutant(
         "drop-pending-drops-messages",
@@ -208,6 +211,7 @@ _RESCUE: Final = (
         "rescued=runtime.world.mark()",
         "rescued=block.header.rescued or runtime.world.mark()",
         "events that are sent again a second time are dropped as duplicates",
+        _FOUND + "test_what_was_sent_again_is_sent_again_when_the_other_way_is_cut_too",
     ),
     Mutant(
         "rescue-given-up-early",
@@ -231,6 +235,7 @@ _RESCUE: Final = (
         "due = runtime.world.time() + self._times.settle",
         "due = runtime.world.time()",
         "events are sent again before another path is known",
+        "tests/node/test_runtime.py::test_what_a_link_that_failed_had_is_sent_again_after_a_while",
     ),
     Mutant(
         "rescue-to-new-session",
@@ -247,6 +252,7 @@ _RESCUE: Final = (
         "        if not succeeded and not link.is_client:\n",
         "        if False:\n",
         "a broker that could not pass on events acknowledges them as if it had",
+        _FOUND + "test_what_was_for_a_link_that_is_cut_for_good_comes_another_way",
     ),
     Mutant(
         "returned-not-heard",
@@ -254,6 +260,7 @@ _RESCUE: Final = (
         "            link.session.fail(message.number)\n",
         "            pass\n",
         "a broker takes no notice of events that come back",
+        _FOUND + "test_what_was_for_a_link_that_is_cut_for_good_comes_another_way",
     ),
     Mutant(
         "ack-before-returned",
@@ -308,6 +315,7 @@ _FAILOVER: Final = (
         "header = msgspec.structs.replace(block.header, rescued=mark)",
         "header = block.header",
         "events that a client publishes again are dropped as duplicates",
+        _FOUND + "test_what_is_published_again_at_a_broker_that_has_had_it_goes_on_to_those_who_have_not",
     ),
     Mutant(
         "published-again-under-one-mark",
@@ -315,6 +323,7 @@ _FAILOVER: Final = (
         "again, mark = 0, self._world.mark()",
         "again, mark = 0, 1",
         "events that a client publishes again a second time are dropped as duplicates",
+        _OF_CLIENT + "test_what_is_published_again_has_another_mark_each_time",
     ),
     Mutant(
         "advertisements-not-restated",
@@ -343,6 +352,7 @@ _FAILOVER: Final = (
         "            self._sessions += 1\n",
         "",
         "a client that comes back to an earlier broker offers its old session again and again",
+        _OF_CLIENT + "test_a_session_that_another_took_the_place_of_is_not_gone_on_with",
     ),
     Mutant(
         "stale-session-resumed",
@@ -350,6 +360,7 @@ _FAILOVER: Final = (
         "        if welcome.resumed and home != self._home:\n",
         "        if welcome.resumed and not self._home:\n",
         "a client goes on with a session that an earlier broker has kept",
+        _OF_CLIENT + "test_a_session_that_another_took_the_place_of_is_not_gone_on_with",
     ),
     Mutant(
         "first-way-only",
@@ -423,12 +434,13 @@ _LEASES: Final = (
         "        self._orphan(trees, link, now)\n        self._ask_for(trees, now)\n",
         "        self._orphan(trees, link, now)\n",
         "a broker that has lost the path to a publisher waits for the next tick to ask for another",
+        _FOUND + "test_another_path_is_asked_for_as_soon_as_one_is_lost",
     ),
     Mutant(
         "orphans-never-asked-for",
         _ADVERTISING,
         "        if wanted:\n            self._losses += 1\n",
-        "        if not wanted:\n            self._losses += 1\n",
+        "        if False:\n            self._losses += 1\n",
         "a broker that has lost the path to a publisher never asks for another",
     ),
     Mutant(
@@ -458,6 +470,7 @@ _LEASES: Final = (
         "Lost(self._name, (self._incarnation, self._losses), tuple(wanted))",
         "Lost(self._name, (0, self._losses), tuple(wanted))",
         "what a restarted broker asks for is taken for a question of its earlier life",
+        _FOUND + "test_another_path_is_asked_for_by_a_broker_that_asked_in_an_earlier_life_too",
     ),
     Mutant(
         "resync-not-sent",
@@ -473,6 +486,7 @@ _LEASES: Final = (
         "            if message.keep:\n",
         "            if False:\n",
         "what is wanted behind a broken link is forgotten before another path is found",
+        _FOUND + "test_what_is_wanted_behind_a_broken_link_is_known_until_another_path_is_found",
     ),
     Mutant(
         "stump-forgotten",
@@ -480,6 +494,7 @@ _LEASES: Final = (
         "        self._stumps[tree] = Stump(branch.epoch, unadvertised, now)\n",
         "",
         "an old copy of an advertisement brings back a tree that is gone",
+        _FOUND + "test_an_old_copy_does_not_bring_back_a_tree_that_is_gone",
     ),
     Mutant(
         "offers-not-asked-for",
@@ -487,6 +502,7 @@ _LEASES: Final = (
         "gone = [tree for tree in self._trees.offered() if tree not in self._trees]",
         "gone: list[Tree] = []",
         "a tree that was forgotten stays so though neighbours know a path",
+        "tests/sim/test_plans.py::test_what_went_wrong_once_goes_right",
     ),
     Mutant(
         "restarted-neighbour-trusted",
@@ -494,6 +510,7 @@ _LEASES: Final = (
         "there = frozenset() if anew else frozenset(",
         "there = frozenset(",
         "paths through a neighbour that has lost its memory are kept, and may lead in circles",
+        _FOUND + "test_paths_through_a_neighbour_that_has_lost_its_memory_are_asked_for_anew",
     ),
     Mutant(
         "old-path-left-at-once",
@@ -501,6 +518,8 @@ _LEASES: Final = (
         "if before is not None and self._linger and self._subscribing.knows(before):",
         "if before is not None and not self._linger and self._subscribing.knows(before):",
         "events that are on the old path when a new one is found are dropped there",
+        "tests/broker/test_core.py::"
+        "test_events_are_asked_for_on_a_new_way_before_they_no_longer_are_on_the_old",
     ),
     Mutant(
         "unreachable-not-passed-on",
@@ -533,6 +552,7 @@ _TIME: Final = (
         "link.phase is LinkPhase.AWAY and now - link.since > self._times.grace:",
         "link.phase is LinkPhase.GONE:",
         "events for a neighbour that is gone are never sent another way",
+        _FOUND + "test_what_was_for_a_link_that_is_cut_for_good_comes_another_way",
     ),
     Mutant(
         "away-succeeds",
@@ -565,6 +585,7 @@ _TIME: Final = (
         "        self.passing.wait_until(now + self.times.settle)\n",
         "",
         "events are routed before a new neighbour has said what it wants",
+        _FOUND + "test_events_wait_until_a_new_neighbour_has_said_what_it_wants",
     ),
     Mutant(
         "no-settling-after-an-advertisement",
@@ -606,13 +627,7 @@ _CONNECTIONS: Final = (
         "            self._links.pop(old, None)\n            old.close()\n",
         "            self._runtime.on_cut(link, self._clock())\n            old.close()\n",
         "the end of an old connection takes the new one from its link",
-    ),
-    Mutant(
-        "frames-of-old-connections-taken",
-        _HUB,
-        "                if link.connection is not connection:\n",
-        "                if link.phase is LinkPhase.UP and link.connection is None:\n",
-        "frames are taken from a connection that another has taken the place of",
+        _FOUND + "test_a_connection_that_another_takes_the_place_of_is_closed",
     ),
     Mutant(
         "replaced-link-forgets-wants",
@@ -620,6 +635,7 @@ _CONNECTIONS: Final = (
         "self.end(old, now, failed=True, replaced=not old.is_client)",
         "self.end(old, now, failed=True)",
         "what a neighbour wants is forgotten when it comes with a new session",
+        "tests/net/test_resuming.py::test_what_a_neighbour_asked_for_stays_until_it_says_it_anew",
     ),
     Mutant(
         "replaced-link-succeeds",
@@ -627,6 +643,7 @@ _CONNECTIONS: Final = (
         "self.end(old, now, failed=True, replaced=not old.is_client)",
         "self.end(old, now, failed=False, replaced=not old.is_client)",
         "what a neighbour had not dealt with when it came with a new session counts as dealt with",
+        _FOUND + "test_what_a_neighbour_had_when_it_comes_with_a_new_session_is_sent_again",
     ),
     Mutant(
         "resumed-without-flush",
@@ -634,6 +651,7 @@ _CONNECTIONS: Final = (
         "link.phase, link.since, link.moved_at = LinkPhase.UP, now, now\n        self.dirty[link] = None\n",
         "link.phase, link.since, link.moved_at = LinkPhase.UP, now, now\n",
         "what waited while the connection was lost is not sent until something else is",
+        _FOUND + "test_a_line_that_breaks_for_a_moment_loses_nothing_whatever_was_under_way",
     ),
     Mutant(
         "both-dials-kept",
@@ -641,6 +659,7 @@ _CONNECTIONS: Final = (
         "if hello.incarnation == known.incarnation and known.dialed and name < hello.name:",
         "if False:",
         "two brokers that connect to each other replace each other's connection",
+        _FOUND + "test_of_two_connections_between_two_brokers_the_one_that_the_lesser_name_made_stays",
     ),
     Mutant(
         "lost-link-not-dialed",
@@ -655,13 +674,6 @@ _CONNECTIONS: Final = (
         "        self._note(error)\n        self._try_later()\n",
         "        self._note(error)\n",
         "a peer that could not be reached is not tried again",
-    ),
-    Mutant(
-        "dial-resumes-the-others-session",
-        _HUB,
-        "if link is not None and link.dialed and link.phase is LinkPhase.CUT:",
-        "if link is not None and link.phase is LinkPhase.CUT:",
-        "a broker goes on with a session that the other side has to take up",
     ),
     Mutant(
         "no-limit-on-opening",

@@ -6,7 +6,9 @@ import pytest
 
 from net_cases import events_frame, numbered
 from node_cases import FakeWorld
+from penstock.broker.core import Core
 from penstock.broker.grants import EVERYTHING
+from penstock.broker.local import LinkUp
 from penstock.broker.needs import Scan
 from penstock.broker.protocols import CoreSettings, protocol_named
 from penstock.broker.trees.broker import Broker
@@ -28,13 +30,19 @@ from penstock.sim.whole.clients import WholeClient
 from penstock.sim.whole.network import WholeNetwork
 from penstock.wire.codec import Returned
 from penstock.wire.frames import FrameReader, Kind
-from penstock.wire.greetings import VERSION, Hello
-from penstock.wire.messages import Publish, Subscribe, Sync
+from penstock.wire.greetings import VERSION, Hello, write_hello
+from penstock.wire.messages import Advertise, Control, Publish, Subscribe, Sync, Unadvertise
 from penstock.wire.requests import Notify, Offer, read_answer, write_request
 
 TREES = protocol_named("trees")
 EVERYBODY = Identity(subject="", grants=EVERYTHING)
 ALL = parse("true")
+
+
+def reached(core: Core) -> list[str | None]:
+    """The paths to the trees that a broker knows."""
+    assert isinstance(core, Broker)
+    return [branch.way for _tree, branch in core.trees.items()]
 
 
 # Whole networks, with failures at chosen moments
@@ -152,6 +160,47 @@ def test_what_was_sent_again_is_sent_again_when_the_other_way_is_cut_too() -> No
     net.all_came(1)
 
 
+def test_another_path_is_asked_for_as_soon_as_one_is_lost() -> None:
+    net = Net(["ab", "bd", "bc", "cd"], p=["a"], s=["d"], lease=30.0)
+    net.network.cut("b", "d")
+    net.run(3.0)
+    net.publish(1)
+    net.run(0.5)
+    assert net.seen.got == {"s": [1]}
+
+
+def test_another_path_is_asked_for_by_a_broker_that_asked_in_an_earlier_life_too() -> None:
+    net = Net(["ab", "bc", "ac"], p=["a"], s=["b"], lease=30.0)
+    for _ in range(3):
+        net.network.cut("a", "b")
+        net.run(10.0)
+        net.network.heal("a", "b")
+        net.network.cut("b", "c")
+        net.run(10.0)
+        net.network.heal("b", "c")
+        net.run(10.0)
+    net.network.crash("b")
+    net.run(10.0)
+    net.network.restart("b")
+    net.run(20.0)
+    (way,) = reached(net.network.broker("b"))
+    assert way is not None
+    net.network.cut("b", way)
+    net.run(3.0)
+    net.publish(1)
+    net.run(0.5)
+    assert net.seen.got == {"s": [1]}
+
+
+def test_what_is_wanted_behind_a_broken_link_is_known_until_another_path_is_found() -> None:
+    net = Net(["ab", "bd", "bc", "cd"], p=["a"], s=["d"], latencies={"bc": 0.03, "cd": 0.03})
+    net.network.cut("b", "d")
+    net.run(1.5)
+    net.publish(*range(1, 251), apart=0.004)
+    net.run(20.0)
+    net.all_came(250)
+
+
 def test_what_failed_for_one_is_sent_again_though_others_have_not_dealt_with_it_yet() -> None:
     net = Net(["ab", "bd", "bc", "cd"], p=["a"], s=["d"])
     slow = net.network.add_client("q", "b")
@@ -257,8 +306,14 @@ class Case:
         )
         self.hear(self.p, numbered(Kind.MESSAGE, 1, write_request(Offer(1, 1, "true"))))
         self.n = self.bound(self.runtime.add_neighbour("n", "s", 1, now, dialed=False))
+        self.want(1)
+
+    def want(self, session: int) -> None:
+        """The neighbour says what it wants: everything."""
+        core = self.runtime.core
+        assert isinstance(core, Broker)
         trees = frozenset(tree for tree, _branch in core.trees.items())
-        self.say(1, Sync((1, 1), 0, (), (Subscribe("k", ALL, trees),)))
+        self.say(1, Sync((1, session), 0, (), (Subscribe("k", ALL, trees),)))
 
     def bound(self, link: Link) -> Link:
         link.connection = Wire()
@@ -303,6 +358,55 @@ def test_events_are_sent_again_five_times_and_then_given_up_which_the_publisher_
     assert case.wire(case.p).of(Kind.ACK)[-1][0] == 2
 
 
+def test_an_old_copy_does_not_bring_back_a_tree_that_is_gone() -> None:
+    core = TREES.make("b", Scan(), CoreSettings(lease=30.0))
+    for link in "mn":
+        core.handle(LinkUp(), link, 0.0)
+    core.handle(Sync((1, 1), 0, (Advertise("t", ALL, 3),), ()), "n", 0.0)
+    core.handle(Sync((1, 1), 0, (), ()), "m", 0.0)
+    assert reached(core) == ["n"]
+    core.handle(Control((1, 1), 1, (Unadvertise("t"),)), "n", 1.0)
+    core.handle(Control((1, 1), 1, (Advertise("t", ALL, 3),)), "m", 1.0)
+    assert reached(core) == []
+
+
+def test_paths_through_a_neighbour_that_has_lost_its_memory_are_asked_for_anew() -> None:
+    core = TREES.make("b", Scan(), CoreSettings(lease=30.0))
+    core.handle(LinkUp(), "n", 0.0)
+    said = (Advertise("t", ALL, 3),)
+    core.handle(Sync((1, 1), 0, said, ()), "n", 0.0)
+    assert reached(core) == ["n"]
+    # The same life says the same again, then another one does: its path may lead through here.
+    core.handle(Sync((1, 1), 0, said, ()), "n", 1.0)
+    assert reached(core) == ["n"]
+    core.handle(Sync((2, 1), 0, said, ()), "n", 2.0)
+    assert reached(core) == [None]
+
+
+def test_what_a_neighbour_had_when_it_comes_with_a_new_session_is_sent_again() -> None:
+    case = Case(settle=1.0)
+    case.tick(1.5)
+    case.hear(case.p, events_frame(2, "1", {"x": 1}))
+    assert len(case.wire(case.n).of(Kind.EVENTS)) == 1
+    case.n = case.bound(case.runtime.add_neighbour("n", "t", 1, case.world.now, dialed=False))
+    case.runtime.flush()
+    assert case.wire(case.p).of(Kind.ACK)[-1][0] == 1
+    case.want(2)
+    case.tick(1.5)
+    assert len(case.wire(case.n).of(Kind.EVENTS)) == 1
+
+
+def test_events_wait_until_a_new_neighbour_has_said_what_it_wants() -> None:
+    case = Case(settle=1.0)
+    case.tick(1.5)
+    case.runtime.add_neighbour("m", "s", 1, case.world.now, dialed=False)
+    case.hear(case.p, events_frame(2, "1", {"x": 1}))
+    case.tick(0.9)
+    assert not case.wire(case.n).of(Kind.EVENTS)
+    case.tick(0.2)
+    assert len(case.wire(case.n).of(Kind.EVENTS)) == 1
+
+
 @pytest.mark.parametrize(("resume", "grace"), [(2.0, 6.0), (6.0, 2.0)])
 def test_a_broken_link_is_given_up_after_resume_and_over_after_grace(resume: float, grace: float) -> None:
     case = Case(resume=resume, grace=grace)
@@ -315,13 +419,14 @@ def test_a_broken_link_is_given_up_after_resume_and_over_after_grace(resume: flo
 
 
 class Transport:
-    """Bytes go nowhere."""
+    """Keeps what is written."""
 
     def __init__(self) -> None:
         self.is_closed = False
+        self.written = b""
 
     def write(self, data: bytes) -> None:
-        pass
+        self.written += data
 
     def close(self) -> None:
         self.is_closed = True
@@ -336,9 +441,13 @@ class Transport:
         pass
 
 
+def hub_of(case: Case) -> Hub:
+    return Hub("b", "trees", case.runtime, Admission(), 1, case.world)
+
+
 def test_a_connection_that_another_takes_the_place_of_is_closed() -> None:
     case = Case()
-    hub = Hub("b", "trees", case.runtime, Admission(), 1, case.world)
+    hub = hub_of(case)
     case.n.connection = None
     transports = [Transport(), Transport()]
     for transport in transports:
@@ -347,3 +456,22 @@ def test_a_connection_that_another_takes_the_place_of_is_closed() -> None:
         hub.bind(connection, case.n, 2**20)
     assert [transport.is_closed for transport in transports] == [True, False]
     assert case.n.phase is LinkPhase.UP
+    assert case.n.connection is connection
+
+
+@pytest.mark.parametrize(("peer", "stays"), [("n", True), ("a", False)])
+def test_of_two_connections_between_two_brokers_the_one_that_the_lesser_name_made_stays(
+    peer: str, stays: bool
+) -> None:
+    case = Case()
+    hub = hub_of(case)
+    link = case.runtime.add_neighbour(peer, "s", 1, case.world.now, dialed=True)
+    first = FrameConnection(hub, case.world)
+    first.connection_made(Transport())
+    hub.bind(first, link, 2**20)
+    second, transport = hub.accept(), Transport()
+    second.connection_made(transport)
+    second.data_received(write_hello(Hello(VERSION, "broker", peer, "", "t", 0, 1, protocol="trees")))
+    kind, _payload = FrameReader(2**20).feed(transport.written)[0]
+    assert kind is (Kind.REFUSED if stays else Kind.WELCOME)
+    assert (case.runtime.links[peer] is link) is stays

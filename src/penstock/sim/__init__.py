@@ -1,15 +1,22 @@
-"""The simulator: the broker core under virtual time, on simulated links, with faults.
+"""The simulator: brokers under virtual time, on simulated links, with faults.
 
-network    brokers, links and clients under a virtual clock
-links      what links do to messages
-service    how long brokers take
-matching   one matcher for all brokers of a simulation, which matches each event once
-counts     what happened, in numbers
-trace      what happened, as lines of JSON
+network     brokers' cores, links and clients: the runtime that carries out what cores ask for
+overlay     which brokers and links there are, and who can reach whom
+clock       virtual time
+clients     what clients want, and how they number and take events
+links       what links do to messages
+service     how long brokers take
+matching    one matcher for all brokers of a simulation, which matches each event once
+faults      what fails, and is mended
+observers   looking on; what follows does
+counts      what happened, in numbers
+trace       what happened, as lines of JSON
+checkers    what must be true of every run
 
-plan, play, explore, shrink, story   random plans, played, checked and cut short: `penstock check`
-checkers                             what must be true of every run
+whole       brokers and clients as they run on sockets, in the place of network, overlay, links and clients
 
-scenario, agenda, inject, calibrate, simulate   scenarios in TOML, run: `penstock sim`
-results, plots                                  what came of them, in numbers and drawn
+plan, play, explore, shrink, story    random plans, played, checked and cut short: `penstock check`
+scenario, agenda, inject, calibrate   scenarios in TOML,
+simulate, checking                    run and checked: `penstock sim`
+results, plots                        what came of them, in numbers and drawn
 """
