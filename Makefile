@@ -56,7 +56,7 @@ unit: kernels ## Run the tests with Hypothesis's quick profile, on JOBS processe
 nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (two hours or so)
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m property -o faulthandler_timeout=0
 
-mutants: $(STAMP) ## Break the code on purpose, in dozens of ways, and show what notices (twenty minutes or so)
+mutants: $(STAMP) ## Break the code on purpose, in dozens of ways, and show what notices (five minutes or so)
 	@$(BIN)/python tests/mutants/run.py
 
 bench: $(STAMP) ## Print the benchmarks

@@ -91,7 +91,7 @@ _CUSTODY: Final = (
         "custody, out.custody = out.custody, None",
         "custody = out.custody",
         "what a slow client was let go of is released again when the client acknowledges it",
-        _OF_SESSIONS + "test_nobody_waits_for_what_was_let_go_but_it_is_sent_again_after_a_cut",
+        _OF_SESSIONS + "test_who_is_let_go_and_acknowledges_all_the_same_does_not_count_for_somebody_else",
     ),
     Mutant(
         "custody-failed-at-first-holder",

@@ -212,6 +212,20 @@ def test_nobody_waits_for_what_was_let_go_but_it_is_sent_again_after_a_cut() -> 
     assert session.is_idle
 
 
+def test_who_is_let_go_and_acknowledges_all_the_same_does_not_count_for_somebody_else() -> None:
+    slow, other, releases = Session(1000), Session(1000), Releases()
+    custody = releases.make(b"1")
+    for session in (slow, other):
+        session.push_block(block(1), custody)
+        assert sent(session) == 1
+    custody.release()
+    slow.let_go()
+    acked(slow, 1)
+    assert releases.ends == {b"1": []}
+    acked(other, 1)
+    assert releases.ends == {b"1": [True]}
+
+
 @pytest.mark.parametrize("failed", [True, False])
 def test_a_session_that_is_over_lets_go_of_everything_once(failed: bool) -> None:
     session, releases = Session(1), Releases()
