@@ -513,11 +513,12 @@ def test_what_a_client_may_not_see_is_withheld_and_counted(form: str, matching: 
     assert b.facts().withheld == 2
 
 
-def test_events_from_nobody_and_of_no_tree_go_nowhere(form: str) -> None:
+def test_events_from_nobody_go_nowhere_and_those_of_no_tree_go_back(form: str) -> None:
     b = simple()
     assert handled(b, form, xs(1), Header("n/0.1", "o"), "stranger") == []
-    assert handled(b, form, xs(1), Header("gone", "o"), "n") == []
-    assert b.facts().unrouted == 1
+    assert refused(handled(b, form, xs(1), Header("gone", "o"), "n")) == [("n", 1)]
+    assert handled(b, form, xs(1), Header("gone", "o"), "") == []
+    assert b.facts().unrouted == 2
 
 
 @pytest.mark.parametrize("matching", MATCHINGS.values())

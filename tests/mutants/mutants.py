@@ -656,7 +656,7 @@ _CONNECTIONS: Final = (
     Mutant(
         "both-dials-kept",
         _HUB,
-        "if hello.incarnation == known.incarnation and known.dialed and name < hello.name:",
+        "if hello.incarnation == known.incarnation and known.dialed and self._is_settled(known, hello.name):",
         "if False:",
         "two brokers that connect to each other replace each other's connection",
         _FOUND + "test_of_two_connections_between_two_brokers_the_one_that_the_lesser_name_made_stays",

@@ -105,6 +105,28 @@ def test_a_client_that_stood_still_does_not_take_its_broker_for_dead() -> None:
     assert (found.wrong, found.known) == ([], {})
 
 
+def test_an_event_whose_advertisement_was_changed_meanwhile_still_arrives() -> None:
+    # The old tree was gone when the event came by the path that had been cut, and dropped it.
+    steps = [
+        Step("cut", (1, 2)),
+        *events(0, 15),
+        Step("pass", (0.146,)),
+        Step("advertise", (0, "a", "x >= 0")),
+    ]
+    found = outcome([*steps, Step("heal", (1, 2))], homes=(1, 2), edges=RING)
+    assert (found.wrong, found.known) == ([], {})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_brokers_that_connect_to_each_other_over_a_slow_line_agree_on_a_connection(seed: int) -> None:
+    # Each replaced the other's connection by its own, again and again, and told its clients that events
+    # might have been missed.
+    steps = [Step("latency", ("b0", "b1", 0.365)), Step("crash", (0,)), Step("restart", (0, False))]
+    steps += [Step("pass", (20.0,)), *events(0, 1)]
+    found = outcome(steps, homes=(1, 0), brokers=2, edges=((0, 1),), seed=seed)
+    assert (found.wrong, found.known) == ([], {})
+
+
 # Known: found on purpose, until they are mended
 
 

@@ -23,7 +23,10 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refuse(msgspec.Struct, frozen=True, gc=False):
-    """Tell a client that what it asked for cannot be done, or that these events are not accepted, and why."""
+    """Tell a client that what it asked for cannot be done, or that these events are not accepted, and why.
+
+    Events of a neighbour go back to where they were published, and are sent again from there.
+    """
 
     link: str
     reason: str

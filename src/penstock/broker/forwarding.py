@@ -81,8 +81,10 @@ class Forwarding:
         elif link and link not in self._routes.links:
             return
         elif events.header.tree not in self._routes.trees:
-            # The way is gone for ever, and what was bound to it.
+            # The tree is not known yet, or another has taken its place: the publisher's broker knows.
             self.unrouted += len(events)
+            if link:
+                effects.append(Refuse(link, "the tree of these events is not known here", events))
         else:
             self._forward(events, link, effects)
 

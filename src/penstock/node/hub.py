@@ -254,8 +254,12 @@ class Hub:
         if hello.incarnation != known.incarnation and self._is_alive(known):
             # Had it been started anew, its old connection would be closed, or at least silent.
             raise RefusedError("name", f"another broker called {hello.name!r:.80} is linked here")
-        if hello.incarnation == known.incarnation and known.dialed and name < hello.name:
+        if hello.incarnation == known.incarnation and known.dialed and self._is_settled(known, hello.name):
             raise RefusedError("linked", "these two brokers are linked already")
+
+    def _is_settled(self, link: Link, peer: str) -> bool:
+        """Whether a link is by the connection that both sides keep: see `_check_neighbour`."""
+        return link.phase is LinkPhase.UP and link.dialed == (self._name < peer)
 
     def _is_alive(self, link: Link) -> bool:
         """Whether something was heard lately over the connection of a link."""
@@ -293,6 +297,8 @@ class Hub:
         is_other = link is not None and link.incarnation != welcome.incarnation
         if link is not None and is_other and link.phase is LinkPhase.UP and self._is_alive(link):
             raise RefusedError("name", f"another broker called {welcome.broker!r:.80} is linked here")
+        if link is not None and not is_other and self._is_settled(link, welcome.broker):
+            raise RefusedError("linked", "these two brokers are linked already")
         if welcome.resumed:
             # While the answer was on its way, this side may have given up the session.
             if link is None or link.session_id != hello.session or link.phase is not LinkPhase.CUT:

@@ -326,7 +326,10 @@ class Runtime:
                 self._send_block(link, effect.events.as_block(), custody, now, traced)
             elif isinstance(effect, Refuse):
                 # What is not about events is answered by whoever asked the core (`_change`).
-                if effect.events is not None:
+                if effect.events is not None and not link.is_client:
+                    if custody is not None:
+                        custody.fail()
+                elif effect.events is not None:
                     self.reject(link, effect.events.as_block(), "event", effect.reason, custody)
             elif isinstance(effect.message, Block):
                 self._send_block(link, effect.message, custody, now, traced)

@@ -326,7 +326,8 @@ class Network(Clock, Overlay):
                 else:
                     for publish in one_by_one(events):
                         self._deliver(client, publish)
-            elif type(effect) is Refuse:
+            elif type(effect) is Refuse and effect.link in self.clients:
+                # What neighbours are refused is lost: there is no custody on these links.
                 self.counts.refused += 1 if effect.events is None else len(effect.events)
             elif type(effect) is Wake:
                 self.at(max(effect.at, self.now), self._wake, node, node.lives)

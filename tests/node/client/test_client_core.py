@@ -397,6 +397,22 @@ def test_an_advertisement_that_is_taken_back_or_withdrawn_is_not_said_again() ->
     assert case.b.requests == [Offer(0, third, "n = 2")]
 
 
+def test_what_is_taken_back_before_it_was_answered_is_not_asked_again() -> None:
+    # A new broker was asked for it all the same, after it was told everything else, and kept it for good.
+    case = Case().open()
+    case.a.answer = lambda _request: None
+    subscribed, _taken = case.subscribe()
+    case.core.change(subscribed, "n > 5", case.tell("changed"), case.told.append)
+    case.core.unsubscribe(subscribed)
+    advertised = case.advertise()
+    case.core.take_back(advertised)
+    case.world.run()
+    assert [type(told) for told in case.told[1:]] == [NetworkError] * 3
+    case.die(case.a)
+    case.world.run(1)
+    assert case.b.requests == []
+
+
 def test_what_is_granted_is_advertised_once_for_all_who_need_it() -> None:
     case = Case(FakeBroker("a", granted="n > 5")).open()
     for _ in range(2):

@@ -227,6 +227,7 @@ class ClientCore:
 
     def withdraw(self, key: int, on_done: OnDone, on_failed: OnFailed) -> int:
         """Publish no more under a key."""
+        self._drop_asked(Offer, key)
         if self.advertised.pop(key, None) is None:
             on_done()
             return 0
@@ -235,6 +236,7 @@ class ClientCore:
     def take_back(self, key: int) -> None:
         """Withdraw an advertisement that was asked for, and that nobody waits for any longer."""
         self.advertised.pop(key, None)
+        self._drop_asked(Offer, key)
         self._say(Unoffer(0, key))
         self.line.flush()
 
@@ -279,7 +281,15 @@ class ClientCore:
     def _let_go(self, key: int) -> bool:
         """End a subscription here; return whether the broker has to know."""
         self._sinks.pop(key, None)
-        return self.wanted.pop(key, None) is not None and not self.line.is_closed
+        is_wanted = self.wanted.pop(key, None) is not None
+        self._drop_asked(Want, key)
+        return is_wanted and not self.line.is_closed
+
+    def _drop_asked(self, kind: type[Want | Offer], key: int) -> None:
+        """What is taken back before the broker has answered is not asked again in a new session."""
+        asked = [n for n, (one, *_) in self._asked.items() if isinstance(one, kind) and one.key == key]
+        for _request, _on_done, on_failed in [self._asked.pop(number) for number in asked]:
+            on_failed(NetworkError("this was taken back before the broker had answered"))
 
     # Traces
 

@@ -93,7 +93,8 @@ class Kept(WholeChecker):
         times = network.times
         self._recovered = times.lease + _REJOINING
         self._patience = times.resume + times.grace
-        self._pause = times.resume + _JUST
+        # A neighbour that stands still, or whose line stalls, is missed only after some pings.
+        self._pause = 3 * times.ping + times.resume + _JUST
 
     # What is known
 
@@ -279,7 +280,7 @@ class Kept(WholeChecker):
         timeline = self.network.timeline
         for broker in client.brokers_since(sent.at):
             for began, ended in timeline.apart(home, broker):
-                is_long = ended - began >= self._patience - _JUST
+                is_long = timeline.waking(broker, began, ended) >= self._patience - _JUST
                 meets = began <= settled_at and ended + _REJOINING >= sent.at
                 if is_long and meets and timeline.company(broker, began, ended, self._pause):
                     return True

@@ -198,6 +198,9 @@ class WholeClient(Client):
 
     def say_advertise(self, key: Key, predicate: Predicate) -> None:
         """Advertise, or have another filter under the same key."""
+        if self.core.line.is_closed:
+            # It says everything when it comes back.
+            return
         number = self._keys.setdefault(("a", key), self.core.new_key())
         self.core.advertise(number, predicate.to_sql(), lambda: None, self._broken)
 
@@ -209,6 +212,8 @@ class WholeClient(Client):
 
     def say_subscribe(self, key: Key, predicate: Predicate) -> None:
         """Subscribe, or have another filter under the same key."""
+        if self.core.line.is_closed:
+            return
         known = self._keys.get(("s", key))
         text = predicate.to_sql()
 
@@ -233,7 +238,7 @@ class WholeClient(Client):
         if self._network.settings.advertisements:
             if not self.advertisements:
                 return None
-            number = self._keys[("a", self.key_for(event))]
+            number = self._keys.get(("a", self.key_for(event)), 0)
             if number not in self.core.advertised:
                 return None
             key = str(number)

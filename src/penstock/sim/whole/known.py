@@ -46,9 +46,8 @@ KNOWN: Final = (
     Known(
         "restart",
         "a broker that is killed and soon back acknowledges events that it cannot route yet",
-        ("crash", "sleep"),
+        ("crash", "vanish", "sleep"),
         at_most=lambda times: times.resume + times.grace + times.join,
-        protocols=("trees",),
     ),
     Known(
         "rejoin",
@@ -69,7 +68,6 @@ KNOWN: Final = (
         "stall",
         "one direction of a link stalls: only silence tells, and what was sent meanwhile is given up",
         ("stall",),
-        at_least=lambda times: times.resume,
     ),
     Known(
         "flip",

@@ -96,9 +96,24 @@ class Timeline:
             yield since, _FOREVER
 
     def company(self, broker: str, begin: float, end: float, pause: float) -> int:
-        """How many others a broker could reach in a time, but for pauses shorter than this."""
+        """How many others a broker could reach in a time, but for pauses shorter than this.
+
+        While it stood still itself, it missed nobody.
+        """
         others = {other for _at, parts in self._parts for other in parts} - {broker}
         return sum(
-            all(min(end, to) - max(begin, since) < pause for since, to in self.apart(broker, other))
+            all(
+                self.waking(broker, max(begin, since), min(end, to)) < pause
+                for since, to in self.apart(broker, other)
+            )
             for other in others
         )
+
+    def waking(self, broker: str, begin: float, end: float) -> float:
+        """For how long of a time a broker did not stand still."""
+        still = sum(
+            max(0.0, min(end, fault.ended) - max(begin, fault.began))
+            for fault in self.faults
+            if fault.kind in ("pause", "sleep") and fault.about == (broker,)
+        )
+        return end - begin - still
