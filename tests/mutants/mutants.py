@@ -50,6 +50,12 @@ _SEEN: Final = "broker/seen.py"
 _BROKER: Final = "broker/trees/broker.py"
 _ADVERTISING: Final = "broker/trees/advertising.py"
 _TREES: Final = "broker/trees/trees.py"
+_CATCHING: Final = "broker/trees/catching.py"
+_HISTORY: Final = "node/history.py"
+_REPLAYING: Final = "node/replaying.py"
+_FRAMES: Final = "wire/frames.py"
+_CONNECTION: Final = "node/connection.py"
+_PLANS: Final = "tests/sim/test_whole_plans.py::"
 
 _OF_SESSIONS: Final = "tests/wire/test_sessions.py::"
 _OF_CLIENT: Final = "tests/node/client/test_client_core.py::"
@@ -73,16 +79,16 @@ _CUSTODY: Final = (
     Mutant(
         "custody-clients-not-waited-for",
         _RUNTIME,
-        "self._send_block(link, effect.events.as_block(), custody, now, traced)",
-        "self._send_block(link, effect.events.as_block(), None, now, traced)",
+        "self._send_block(link, effect.events.as_block(), custody, now, frame)",
+        "self._send_block(link, effect.events.as_block(), None, now, frame)",
         "events are acknowledged before the broker's own clients have taken them",
         _FOUND + "test_what_a_subscriber_has_not_taken_is_not_acknowledged",
     ),
     Mutant(
         "custody-neighbours-not-waited-for",
         _RUNTIME,
-        "self._send_block(link, effect.message, custody, now, traced)",
-        "self._send_block(link, effect.message, None, now, traced)",
+        "self._send_block(link, effect.message, custody, now, frame)",
+        "self._send_block(link, effect.message, None, now, frame)",
         "events are acknowledged before the next broker has dealt with them",
     ),
     Mutant(
@@ -431,8 +437,8 @@ _LEASES: Final = (
     Mutant(
         "orphan-not-asked-for",
         _ADVERTISING,
-        "        self._orphan(trees, link, now)\n        self._ask_for(trees, now)\n",
-        "        self._orphan(trees, link, now)\n",
+        "        self._orphan(trees, link, now, silent)\n        self._ask_for(trees, now)\n",
+        "        self._orphan(trees, link, now, silent)\n",
         "a broker that has lost the path to a publisher waits for the next tick to ask for another",
         _FOUND + "test_another_path_is_asked_for_as_soon_as_one_is_lost",
     ),
@@ -446,8 +452,8 @@ _LEASES: Final = (
     Mutant(
         "epoch-not-raised",
         _ADVERTISING,
-        "self.plant(tree, branch.filter, epoch + 1, HERE)",
-        "self.plant(tree, branch.filter, epoch, HERE)",
+        "self.plant(tree, branch.filter, epoch + 1, HERE, now)",
+        "self.plant(tree, branch.filter, epoch, HERE, now)",
         "an advertisement that is asked for anew is taken for the old one",
     ),
     Mutant(
@@ -491,8 +497,8 @@ _LEASES: Final = (
     Mutant(
         "stump-forgotten",
         _TREES,
-        "        self._stumps[tree] = Stump(branch.epoch, unadvertised, now)\n",
-        "",
+        "        self._stumps[tree] = Stump(branch.epoch, unadvertised, now if",
+        "        Stump(branch.epoch, unadvertised, now if",
         "an old copy of an advertisement brings back a tree that is gone",
         _FOUND + "test_an_old_copy_does_not_bring_back_a_tree_that_is_gone",
     ),
@@ -524,8 +530,8 @@ _LEASES: Final = (
     Mutant(
         "unreachable-not-passed-on",
         _ADVERTISING,
-        "            self._outbox.tell_all(Unreachable(tree), link)\n",
-        "            pass\n",
+        "            self._outbox.tell_all(Unreachable(tree, max(",
+        "            (lambda *_: None)(Unreachable(tree, max(",
         "brokers further on keep a path that is cut",
     ),
 )
@@ -684,7 +690,141 @@ _CONNECTIONS: Final = (
     ),
 )
 
+_CATCHING_UP: Final = (
+    Mutant(
+        "gap-not-noted",
+        _ADVERTISING,
+        "        self._catching.miss(trees, now - silent, now)\n",
+        "",
+        "a broker that has lost the path to a publisher does not ask for what it missed",
+    ),
+    Mutant(
+        "gap-begins-too-late",
+        _RUNTIME,
+        "silent = now - link.last_heard(now) + self.standstill.seconds(now)",
+        "silent = 0.0",
+        "what came to nothing before a failure was noticed is not asked for",
+        _PLANS + "test_a_subscribers_broker_that_stands_still_misses_nothing",
+    ),
+    Mutant(
+        "catch-up-not-passed-on",
+        _CATCHING,
+        "            self._outbox.tell(branch.way, [CatchUp(tree, gap.number, seconds)])\n",
+        "            pass\n",
+        "nobody hears what a broker asks for",
+    ),
+    Mutant(
+        "catch-up-not-asked-again",
+        _CATCHING,
+        """        if tree in self._gaps:
+            self._ask(tree, now)
+""",
+        """        if False:
+            self._ask(tree, now)
+""",
+        "what is missing is not asked for when there is a path again",
+    ),
+    Mutant(
+        "replayed-to-nobody",
+        _CATCHING,
+        "        return gap is not None and link in gap.askers\n",
+        "        return False\n",
+        "events that are sent again are dropped by brokers that have had them",
+    ),
+    Mutant(
+        "nothing-replayed",
+        _REPLAYING,
+        "            blocks.extend(self._history.since(replay.tree, since - slack))\n",
+        "",
+        "nothing is sent again",
+    ),
+    Mutant(
+        "not-kept-until-finished",
+        _HISTORY,
+        "            self._done.append((now, block))\n",
+        "            pass\n",
+        "events are forgotten as soon as those who can be reached have them",
+    ),
+    Mutant(
+        "kept-by-when-published",
+        _HISTORY,
+        "if at >= time and block.header.tree == tree]",
+        "if at >= time + 4 and block.header.tree == tree]",
+        "the first seconds of a gap are not sent again",
+    ),
+    Mutant(
+        "dropped-not-counted",
+        _HISTORY,
+        "            self._note_dropped(block, at)\n",
+        "",
+        "nobody is told of events that are no longer kept",
+    ),
+    Mutant(
+        "tree-felled-at-once",
+        _BROKER,
+        "        if self._keep and tree in self._forwarding.published:\n",
+        "        if False:\n",
+        "what a publisher that left had published cannot be asked for",
+    ),
+    Mutant(
+        "behind-not-told",
+        _CORE,
+        "            self.line.is_behind(answer.seconds)\n",
+        "            pass\n",
+        "a client whose broker dies before it has caught up asks for nothing",
+        _OF_CLIENT + "test_the_next_broker_is_asked_for_what_the_last_one_had_yet_to_send",
+    ),
+    Mutant(
+        "client-asks-for-nothing",
+        _CORE,
+        "self._say(Want(_RESTATED if key == last else 0, key, text, silent))",
+        "self._say(Want(_RESTATED if key == last else 0, key, text))",
+        "a client that goes to another broker is not sent what it missed",
+    ),
+    Mutant(
+        "own-standstill-not-noticed",
+        _LINE,
+        "self._heard_at = min(connection.heard_at, now) - self._standstill.seconds(now)",
+        "self._heard_at = min(connection.heard_at, now)",
+        "a client that stood still takes what it reads after that for what came after that",
+    ),
+    Mutant(
+        "retired-unknown-acknowledged",
+        _FORWARDING,
+        """            if link:
+                effects.append(Refuse(""",
+        """            if False:
+                effects.append(Refuse(""",
+        "events of a tree that a broker does not know yet are acknowledged",
+        "tests/broker/test_forwarding.py::test_events_from_nobody_go_nowhere_and_those_of_no_tree_go_back",
+    ),
+    Mutant(
+        "head-not-checked",
+        _FRAMES,
+        "        if _check_of(head) != view[at + _HEAD : at + _HEAD + _CHECK]:\n",
+        "        if False:\n",
+        "a flipped bit in the length of a frame is not noticed",
+    ),
+    Mutant(
+        "payload-not-checked",
+        _FRAMES,
+        "        if is_whole and crc32(view[body : body + length]) != ",
+        "        if is_whole and 0 > ",
+        "a flipped bit in an event is not noticed",
+        "tests/wire/test_frames.py::test_a_flipped_bit_is_noticed_wherever_it_is",
+    ),
+    Mutant(
+        "damage-ends-the-session",
+        _CONNECTION,
+        "            if self._has_heard:\n",
+        "            if False:\n",
+        "a damaged frame ends a session in place of a connection",
+        _PLANS + "test_a_flipped_bit_loses_nothing",
+    ),
+)
+
 MUTANTS: Final = (
+    *_CATCHING_UP,
     *_CUSTODY,
     *_OF_LINKS,
     *_RESCUE,

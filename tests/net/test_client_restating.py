@@ -33,7 +33,7 @@ class Case:
             number = self.core.subscribe(one.key, one.filter, one, lambda: None, lambda _error: None)
             self.core.answered(Done(number))
         session = self.core.line.session = Session(2**20)
-        self.core.begin(session, Welcome("b", 1, False, 0, 2**20, 2**20, ""))
+        self.core.begin(session, Welcome("b", 1, False, 0, 2**20, 2**20, ""), 0.0)
         sent = FrameReader(2**20).feed(b"".join(session.sendable()))
         self.wants = [read_request(payload[8:]) for _kind, payload in sent]
 

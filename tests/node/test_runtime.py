@@ -35,6 +35,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.is_writable = True
+        self.heard_at = 0.0
         self.frames: list[tuple[Kind, bytes]] = []
         self.closed: list[str] = []
 

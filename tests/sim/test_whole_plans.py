@@ -9,7 +9,6 @@ import pytest
 from penstock.sim.plan import Plan, Step
 from penstock.sim.play import Outcome, play
 from penstock.sim.whole.draw import draw_whole
-from penstock.sim.whole.known import KNOWN
 
 CHAIN = ((0, 1), (1, 2))
 LONG_CHAIN = ((0, 1), (1, 2), (2, 3), (3, 4))
@@ -49,7 +48,7 @@ def outcome(
 
 def test_a_network_where_nothing_fails_delivers_everything_once() -> None:
     found = outcome(events(0, 1, 2, 3), homes=(0, 1, 2))
-    assert (found.wrong, found.known) == ([], {})
+    assert (found.wrong, found.excused) == ([], {})
     assert found.published == 3
     # Three events for three clients, twice: by the contract, and as events published at rest.
     assert found.checked == 9 + 3
@@ -89,20 +88,20 @@ def test_events_are_kept_for_a_neighbour_that_was_given_up_and_may_come_back(sch
     # Flooding forgot a neighbour as soon as its link was given up, and acknowledged what was for it.
     steps = [Step("cut", (0, 1)), Step("pass", (2.6,)), *events(0, 1, 2), Step("heal", (0, 1))]
     found = outcome(steps, homes=(0, 1), brokers=2, edges=((0, 1),), scheme=scheme)
-    assert (found.wrong, found.known) == ([], {})
+    assert (found.wrong, found.excused) == ([], {})
 
 
 def test_flood_keeps_events_for_a_neighbour_that_was_given_up_and_may_come_back() -> None:
     steps = [Step("cut", (0, 1)), Step("pass", (2.6,)), *events(0, 1, 2), Step("heal", (0, 1))]
     found = outcome(steps, homes=(0, 1), brokers=2, edges=((0, 1),), protocol="flood")
-    assert (found.wrong, found.known) == ([], {})
+    assert (found.wrong, found.excused) == ([], {})
 
 
 def test_a_client_that_stood_still_does_not_take_its_broker_for_dead() -> None:
     # A gateway's client, in the broker's own process, ended its connection after every long pause.
     steps = [Step("pause", ("b0",)), Step("pass", (14.0,)), Step("continue", ("b0",)), Step("pass", (1.0,))]
     found = outcome([*steps, *events(1, 1)], homes=(0, 0), brokers=1, edges=(), gateways=(0,))
-    assert (found.wrong, found.known) == ([], {})
+    assert (found.wrong, found.excused) == ([], {})
 
 
 def test_an_event_whose_advertisement_was_changed_meanwhile_still_arrives() -> None:
@@ -114,7 +113,7 @@ def test_an_event_whose_advertisement_was_changed_meanwhile_still_arrives() -> N
         Step("advertise", (0, "a", "x >= 0")),
     ]
     found = outcome([*steps, Step("heal", (1, 2))], homes=(1, 2), edges=RING)
-    assert (found.wrong, found.known) == ([], {})
+    assert (found.wrong, found.excused) == ([], {})
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -124,54 +123,73 @@ def test_two_brokers_that_connect_to_each_other_over_a_slow_line_agree_on_a_conn
     steps = [Step("latency", ("b0", "b1", 0.365)), Step("crash", (0,)), Step("restart", (0, False))]
     steps += [Step("pass", (20.0,)), *events(0, 1)]
     found = outcome(steps, homes=(1, 0), brokers=2, edges=((0, 1),), seed=seed)
-    assert (found.wrong, found.known) == ([], {})
+    assert (found.wrong, found.excused) == ([], {})
 
 
-# Known: found on purpose, until they are mended
+# Losses that an attack on real processes had shown: nothing is lost, and nobody is told that it were
 
 
-def known(steps: list[Step], *, homes: tuple[int, ...], **more: object) -> set[str]:
-    found = outcome(steps, homes=homes, **more)  # type: ignore[arg-type]
-    assert found.wrong == []
-    return set(found.known)
-
-
-def test_a_relay_that_is_killed_and_back_at_once_acknowledges_what_it_cannot_route() -> None:
+def test_a_relay_that_is_killed_and_back_at_once_loses_nothing() -> None:
     steps = [Step("crash", (2,)), Step("pass", (1.0,)), Step("restart", (2, False))]
     steps += events(0, *range(400), apart=0.004)
-    assert known(steps, homes=(0, 4), brokers=5, edges=LONG_CHAIN) == {"restart"}
+    found = outcome(steps, homes=(0, 4), brokers=5, edges=LONG_CHAIN)
+    assert (found.wrong, found.excused) == ([], {})
 
 
-def test_a_subscribers_broker_that_stands_still_for_long_loses_silently() -> None:
+@pytest.mark.parametrize("seconds", [3, 24])
+@pytest.mark.parametrize(("edges", "protocol"), [(RING, "trees"), (CHAIN, "trees"), (RING, "flood")])
+def test_a_subscribers_broker_that_stands_still_misses_nothing(
+    seconds: int, edges: tuple[tuple[int, int], ...], protocol: str
+) -> None:
     steps = [*events(0, 1), Step("pause", ("b2",)), Step("pass", (1.0,))]
+    for second in range(seconds):
+        steps += [*events(0, second), Step("pass", (1.0,))]
+    found = outcome([*steps, Step("continue", ("b2",))], homes=(0, 2), edges=edges, protocol=protocol)
+    assert (found.wrong, found.excused) == ([], {})
+
+
+@pytest.mark.parametrize("stalled", [("b2", "b0"), ("b0", "b2")])
+def test_one_direction_of_a_link_that_stalls_loses_nothing(stalled: tuple[str, str]) -> None:
+    steps = [Step("stall", stalled), Step("pass", (1.0,))]
     for second in range(24):
         steps += [*events(0, second), Step("pass", (1.0,))]
-    steps.append(Step("continue", ("b2",)))
-    assert known(steps, homes=(0, 2), edges=RING) == {"pause"}
+    found = outcome([*steps, Step("flow", stalled)], homes=(0, 2), edges=RING)
+    assert (found.wrong, found.excused) == ([], {})
 
 
-def test_one_direction_that_stalls_for_long_loses_silently_though_there_is_another_path() -> None:
-    steps = [Step("stall", ("b2", "b0")), Step("pass", (1.0,))]
-    for second in range(24):
-        steps += [*events(0, second), Step("pass", (1.0,))]
-    steps.append(Step("flow", ("b2", "b0")))
-    assert known(steps, homes=(0, 2), edges=RING) <= {"stall"}
-
-
-def test_a_flipped_bit_in_a_frames_length_wedges_a_link() -> None:
+def test_a_flipped_bit_loses_nothing() -> None:
     steps = [Step("flip", ("b0", "b1")), *events(0, *range(20)), Step("pass", (30.0,))]
-    # Which bit it is, is drawn: a length that is far too long is noticed at once, and nothing is lost.
-    found = [known(steps, homes=(0, 1), brokers=2, edges=((0, 1),), seed=seed) for seed in range(8)]
-    assert {"flip"} in found
-    assert all(defects <= {"flip"} for defects in found)
+    for seed in range(12):
+        found = outcome(steps, homes=(0, 1), brokers=2, edges=((0, 1),), seed=seed)
+        assert (found.wrong, found.excused) == ([], {})
 
 
-def test_a_link_that_was_given_up_and_comes_back_forgets_what_those_behind_it_want() -> None:
-    steps = [Step("cut", (2, 3)), Step("pass", (2.6,)), Step("heal", (2, 3))]
-    steps += events(0, *range(400), apart=0.004)
-    assert known(steps, homes=(0, 4), brokers=5, edges=LONG_CHAIN) == {"rejoin"}
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+@pytest.mark.parametrize("seconds", [2.6, 8.0, 40.0])
+def test_a_part_that_was_cut_off_for_less_than_a_minute_misses_nothing(seconds: float, protocol: str) -> None:
+    steps = [Step("cut", (2, 3)), *events(0, *range(40), apart=seconds / 50), Step("pass", (seconds / 5,))]
+    steps += [Step("heal", (2, 3)), *events(0, *range(400), apart=0.004)]
+    found = outcome(steps, homes=(0, 4), brokers=5, edges=LONG_CHAIN, protocol=protocol)
+    assert (found.wrong, found.excused) == ([], {})
 
 
-def test_every_known_defect_says_why() -> None:
-    assert len({defect.name for defect in KNOWN}) == len(KNOWN)
-    assert all(len(defect.reason) > 40 for defect in KNOWN)
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+def test_a_part_that_was_cut_off_for_longer_is_told_that_it_missed_something(protocol: str) -> None:
+    steps = [Step("cut", (2, 3)), *events(0, *range(10)), Step("pass", (90.0,)), Step("heal", (2, 3))]
+    found = outcome(steps, homes=(0, 4), brokers=5, edges=LONG_CHAIN, protocol=protocol)
+    assert found.wrong == []
+    assert found.excused["told"] == 10
+    assert found.excused["missed, told"] >= 1
+
+
+def test_a_client_that_moves_to_another_broker_after_a_long_while_misses_nothing() -> None:
+    steps = [Step("unplug", (1, 2)), Step("pause", ("c1",)), *events(0, *range(30), apart=1.0)]
+    found = outcome([*steps, Step("continue", ("c1",))], homes=(0, 2), others=((), (1,)))
+    assert (found.wrong, found.excused) == ([], {})
+
+
+def test_a_client_knows_what_its_broker_was_missing_when_that_died() -> None:
+    # b2 is cut off, misses events, and dies before it has caught up; its client asks the next one.
+    steps = [Step("cut", (1, 2)), *events(0, *range(5), apart=2.0), Step("crash", (2,)), Step("heal", (1, 2))]
+    found = outcome([*steps, Step("pass", (20.0,))], homes=(0, 2), others=((), (1,)))
+    assert (found.wrong, found.excused) == ([], {})

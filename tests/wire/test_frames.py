@@ -1,18 +1,18 @@
 """Frames: cut out of a stream of bytes, however it was cut before."""
 
 import itertools
+from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import WireError
-from penstock.wire.frames import HELLO_BYTES_MAX, FrameReader, Kind, frame
+from penstock.wire.frames import HELLO_BYTES_MAX, DamagedError, FrameReader, Kind, frame
 
 FRAMES = st.lists(st.tuples(st.sampled_from(Kind), st.binary(max_size=300)), max_size=8)
-BROKEN = st.sampled_from(
-    [b"", b"\0\0\0\0rest", b"\0\0\0\x01\xff", b"\0\0\0\x01\0", b"\xff\xff\xff\xff", b"\0\1"]
-)
+UNKNOWN = frame(99, b"")  # type: ignore[arg-type]
+BROKEN = st.sampled_from([b"", bytes(12), UNKNOWN, b"\xff" * 12, b"GET / HTTP/1.1\r\n", b"\0\1"])
 
 Heard = tuple[list[tuple[Kind, bytes]], bool]
 
@@ -58,17 +58,41 @@ def test_it_makes_no_difference_if_the_bytes_come_one_by_one(frames: list[tuple[
 def test_any_bytes_are_frames_or_a_wire_error(data: bytes, cuts: list[int], limit: int) -> None:
     frames, failed = read(pieces(data, cuts), limit)
     assert (frames, failed) == read([data], limit)
-    assert all(len(payload) < limit for _kind, payload in frames)
+    assert all(len(payload) <= limit for _kind, payload in frames)
 
 
-@pytest.mark.parametrize("length", [0, HELLO_BYTES_MAX + 1, 2**31, 2**32 - 1])
+@pytest.mark.property
+@given(FRAMES.filter(bool), st.data())
+def test_a_flipped_bit_is_noticed_wherever_it_is(
+    frames: list[tuple[Kind, bytes]], data: st.DataObject
+) -> None:
+    sent = b"".join(frame(kind, payload) for kind, payload in frames)
+    bit = data.draw(st.integers(0, 8 * len(sent) - 1))
+    changed = bytearray(sent)
+    changed[bit // 8] ^= 1 << (bit % 8)
+    found, failed = read([bytes(changed)])
+    assert failed
+    assert found == frames[: len(found)]
+    assert len(found) < len(frames)
+
+
+@pytest.mark.parametrize("length", [HELLO_BYTES_MAX + 1, 2**31, 2**32 - 1])
 def test_a_length_that_cannot_be_is_refused_before_anything_follows_it(length: int) -> None:
-    with pytest.raises(WireError):
-        FrameReader().feed(length.to_bytes(4, "big"))
+    head = (length << 8 | Kind.HELLO).to_bytes(5, "big")
+    with pytest.raises(WireError, match=f"a frame of {length:,} bytes: at most"):
+        FrameReader().feed(head + (crc32(head) & 0xFFFFFF).to_bytes(3, "big") + bytes(4))
+
+
+@pytest.mark.parametrize("bit", range(32))
+def test_a_wrong_length_is_noticed_before_anything_is_waited_for(bit: int) -> None:
+    data = bytearray(frame(Kind.EVENTS, bytes(1000)))
+    data[bit // 8] ^= 1 << (bit % 8)
+    with pytest.raises(DamagedError):
+        FrameReader(2**32).feed(bytes(data[:12]))
 
 
 def test_the_longest_frame_is_accepted() -> None:
-    payload = bytes(HELLO_BYTES_MAX - 1)
+    payload = bytes(HELLO_BYTES_MAX)
     assert read([frame(Kind.HELLO, payload)]) == ([(Kind.HELLO, payload)], False)
 
 
@@ -78,7 +102,7 @@ def test_no_more_is_kept_than_of_one_frame() -> None:
     for _ in range(50):
         reader.feed(whole[:500])
         reader.feed(whole[500:] + whole[:100])
-        assert sum(map(len, reader._parts)) <= 1005
+        assert sum(map(len, reader._parts)) <= 1012
         reader.feed(whole[100:])
         assert not reader._parts
 
@@ -95,5 +119,5 @@ def test_a_frame_may_let_the_next_one_be_longer_though_they_come_together() -> N
 def test_without_leave_the_longer_one_is_an_error() -> None:
     reader = FrameReader(100)
     reader.feed(frame(Kind.WELCOME, b"come in") + frame(Kind.EVENTS, bytes(500)))
-    with pytest.raises(WireError, match="a frame of 501 bytes: at most 100"):
+    with pytest.raises(WireError, match="a frame of 500 bytes: at most 100"):
         reader.feed()

@@ -12,7 +12,16 @@ from penstock.routing.schemes.scheme import Source
 class Client:
     """One client."""
 
-    __slots__ = ("advertisements", "grants", "limits", "names", "origin", "subscriptions")
+    __slots__ = (
+        "advertisements",
+        "came_at",
+        "grants",
+        "limits",
+        "missing_since",
+        "names",
+        "origin",
+        "subscriptions",
+    )
 
     def __init__(self, origin: str = "", grants: Grants = EVERYTHING, limits: Limits = NO_LIMITS) -> None:
         self.origin = origin
@@ -24,11 +33,16 @@ class Client:
         self.names: dict[Key, Key] = {}
         """The client's name, by the network's."""
         self.advertisements: dict[Key, Tree] = {}
+        self.came_at = 0.0
+        self.missing_since: float | None = None
+        """When it heard its last broker for the last time, if it may have missed events since."""
 
     @classmethod
-    def of(cls, message: LinkUp) -> "Client":
+    def of(cls, message: LinkUp, now: float) -> "Client":
         """A client that has come."""
-        return cls(message.origin, message.grants, message.limits)
+        client = cls(message.origin, message.grants, message.limits)
+        client.came_at = now
+        return client
 
     def why_not_subscribe(self, key: Key, predicate: Predicate) -> str | None:
         """What to say to a client that may not subscribe to this; None if it may."""

@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from penstock.model.names import Tree
 from penstock.wire.blocks import Block
 from penstock.wire.messages import Events, Message
 
@@ -39,4 +40,40 @@ class Wake(msgspec.Struct, frozen=True, gc=False):
     at: float
 
 
-Effect: TypeAlias = Send | Deliver | Refuse | Wake
+class Keep(msgspec.Struct, frozen=True, gc=False):
+    """Keep events that were published here for a while after everybody has dealt with them."""
+
+    events: Events
+
+
+class Replay(msgspec.Struct, frozen=True, gc=False):
+    """Send kept events of a tree again: those that not everybody had dealt with so many seconds ago.
+
+    They come to the core as events from nowhere, marked as a replay; after them comes
+    `penstock.broker.local.Replayed` with the same number.
+    """
+
+    tree: Tree
+    number: int
+    seconds: float
+
+
+class Missed(msgspec.Struct, frozen=True, gc=False):
+    """Tell a client that it may have missed events, and how many at most."""
+
+    link: str
+    count: int
+
+
+class Behind(msgspec.Struct, frozen=True, gc=False):
+    """Have a client know that it may be missing events of the last seconds, which are yet to come.
+
+    Said again every few seconds for as long as that is so. Should this node die before they have come, the
+    client asks the next one for them.
+    """
+
+    link: str
+    seconds: float
+
+
+Effect: TypeAlias = Send | Deliver | Refuse | Wake | Keep | Replay | Missed | Behind

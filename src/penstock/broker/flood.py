@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from penstock.broker.clients import Client, Clients
 from penstock.broker.core import Facts
-from penstock.broker.effects import Effect, Refuse
+from penstock.broker.effects import Behind, Effect, Missed, Refuse, Replay, Send
 from penstock.broker.forwarding import EVERYTHING, Forwarding
-from penstock.broker.local import LinkDown, LinkUp
+from penstock.broker.local import LinkDown, LinkUp, Replayed, Tick
 from penstock.broker.needs import Matching
 from penstock.broker.table import Entry, Table
 from penstock.errors import PenstockError
@@ -34,7 +34,30 @@ from penstock.wire.messages import (
 _ANYWHERE: Final = ""
 """What all events have for a tree."""
 
+_HEARD_MAX: Final = 10_000
+"""Questions and answers of other nodes that are remembered, the last ones."""
+
 _advertised = lru_cache(4096)(sql.parse)
+
+
+class Apart(Message, frozen=True, gc=False):
+    """A node could not be reached for so long: whoever keeps events of that time, send them again.
+
+    Goes to every node once: `count` rises with each that a node sends.
+    """
+
+    node: str
+    count: tuple[int, int]
+    seconds: float
+
+
+class Gone(Message, frozen=True, gc=False):
+    """Of what a node asked for, so many events are no longer kept by another one."""
+
+    node: str
+    count: tuple[int, int]
+    keeper: str
+    events: int
 
 
 class _Everywhere:
@@ -56,6 +79,9 @@ class _Everywhere:
         text = client.advertisements.get(key)
         return None if text is None else (_ANYWHERE, _advertised(text))
 
+    def asks(self, _tree: str, _link: str) -> bool:
+        return True
+
     def wanting(self, events: Events, found: Any, header: Header, link: str) -> Iterable[tuple[str, Events]]:
         passed = events.with_header(header)
         everywhere: list[tuple[str, Events]] = [(to, passed) for to in self._targets(link) if to != link]
@@ -67,41 +93,123 @@ class FloodNode:
 
     hears_load = False
 
-    def __init__(self, name: str, matching: Matching, *, advertisements: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        matching: Matching,
+        *,
+        advertisements: bool = True,
+        incarnation: int = 0,
+        keep: float = 0.0,
+    ) -> None:
         self.name = name
+        self._incarnation = incarnation
+        self._keep = keep
+        self._asked = 0
+        self._heard: dict[tuple[str, tuple[int, int], str], None] = {}
+        self._missing: dict[str, tuple[float, float]] = {}
+        """When something was last heard from neighbours that are away, or by clients that were; and until
+        when to go on asking for it."""
+        self._replays: dict[int, Apart] = {}
         self._clients = Clients()
         self._table = Table(matching, self._clients)
         self.links: set[str] = set()
         """The neighbours."""
         routes = _Everywhere(self._table, self.links, self.targets, advertisements=advertisements)
-        self._forwarding = Forwarding(routes, self._clients, matching)
+        self._forwarding = Forwarding(routes, self._clients, matching, keeps=keep > 0)
 
     def targets(self, _link: str) -> Iterable[str]:
         """The neighbours that are sent events which came over a link: all, but that nothing goes back."""
         return sorted(self.links)
 
-    def handle(self, message: Message | Block, link: str, _now: float) -> list[Effect]:
+    def handle(self, message: Message | Block, link: str, now: float) -> list[Effect]:
         """Take a message that came over a link; return what is to be done about it."""
         effects: list[Effect] = []
         if isinstance(message, Publish | Block):
             self._forwarding.on_events(message, link, effects)
-        elif isinstance(message, LinkUp):
-            self._leave(link)
-            if message.client:
-                self._clients[link] = Client.of(message)
-            else:
-                self.links.add(link)
-        elif isinstance(message, LinkDown):
-            # One that may come back is still sent events, which the runtime keeps for it meanwhile.
-            if not message.keep:
-                self._leave(link)
+        elif isinstance(message, LinkUp | LinkDown):
+            self._on_link(message, link, now, effects)
+        elif isinstance(message, Apart):
+            self._on_apart(message, link, effects)
+        elif isinstance(message, Gone):
+            self._on_gone(message, link, effects)
+        elif isinstance(message, Tick):
+            self._tell_clients(now, effects)
+        elif isinstance(message, Replayed):
+            asked = self._replays.pop(message.number)
+            if message.missed:
+                self._on_gone(Gone(asked.node, asked.count, self.name, message.missed), "", effects)
         elif isinstance(message, Subscribe | Unsubscribe | Advertise | Unadvertise):
             if link not in self._clients:
                 raise PenstockError(f"{self.name}: {message.kind} is for clients, which {link!r} is not")
             why_not = self._change(message, link, self._clients[link])
             if why_not is not None:
                 effects.append(Refuse(link, why_not))
+            elif isinstance(message, Subscribe) and message.seconds:
+                self._missing[link] = now - message.seconds, now + self._keep
+                self._ask(now, effects)
         return effects
+
+    def _on_link(self, message: LinkUp | LinkDown, link: str, now: float, effects: list[Effect]) -> None:
+        if isinstance(message, LinkDown):
+            if link in self.links:
+                since, _until = self._missing.get(link, (now, now))
+                self._missing[link] = min(since, now - message.silent), float("inf")
+                self._tell_clients(now, effects)
+            # One that may come back is still sent events, which the runtime keeps for it meanwhile.
+            if not message.keep:
+                self._leave(link)
+            return
+        self._leave(link)
+        if message.client:
+            self._clients[link] = Client.of(message, now)
+        else:
+            self.links.add(link)
+            if link in self._missing:
+                self._missing[link] = self._missing[link][0], now + self._keep
+            self._ask(now, effects)
+
+    # Those who were apart. There is no telling when all has come, so that a node goes on asking for the same
+    # for as long as it is kept.
+
+    def _ask(self, now: float, effects: list[Effect]) -> None:
+        """Have all nodes send again what this one may have missed."""
+        since = self._since(now)
+        if since < now and self._keep:
+            self._asked += 1
+            self._on_apart(Apart(self.name, (self._incarnation, self._asked), now - since), "", effects)
+
+    def _since(self, now: float) -> float:
+        """Since when events may be missing."""
+        self._missing = {link: missing for link, missing in self._missing.items() if missing[1] > now}
+        return min((since for since, _until in self._missing.values()), default=now)
+
+    def _tell_clients(self, now: float, effects: list[Effect]) -> None:
+        """Have clients know what may be missing, as long as that is not certain to have come."""
+        since = self._since(now)
+        if since < now and self._keep:
+            effects += [Behind(link, now - since) for link in self._clients]
+
+    def _on_apart(self, message: Apart, link: str, effects: list[Effect]) -> None:
+        if self._is_news(message.node, message.count, ""):
+            effects += [Send(to, message) for to in sorted(self.links) if to != link]
+            self._asked += 1
+            self._replays[self._asked] = message
+            effects.append(Replay(_ANYWHERE, self._asked, message.seconds))
+
+    def _on_gone(self, message: Gone, link: str, effects: list[Effect]) -> None:
+        if self._is_news(message.node, message.count, message.keeper):
+            effects += [Send(to, message) for to in sorted(self.links) if to != link]
+            wanting = (name for name, client in self._clients.items() if client.subscriptions)
+            effects += [Missed(client, message.events) for client in wanting]
+
+    def _is_news(self, *what: Any) -> bool:
+        if what in self._heard:
+            return False
+        self._heard[what] = None
+        if len(self._heard) > _HEARD_MAX:
+            del self._heard[next(iter(self._heard))]
+        return True
 
     def _change(
         self, message: Subscribe | Unsubscribe | Advertise | Unadvertise, link: str, client: Client

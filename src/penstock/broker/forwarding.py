@@ -13,8 +13,11 @@ are new, which of a block are taken.
 from collections.abc import Container, Iterable
 from typing import Any, Final, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from penstock.broker.clients import Client, Clients
-from penstock.broker.effects import Deliver, Effect, Refuse, Send
+from penstock.broker.effects import Deliver, Effect, Keep, Refuse, Send
 from penstock.broker.needs import Matching
 from penstock.broker.seen import Marked, Seen
 from penstock.filters.filter import ALWAYS
@@ -52,11 +55,15 @@ class Routes(Protocol):
         be among the links; nothing is sent back to it.
         """
 
+    def asks(self, tree: str, link: str) -> bool:
+        """Whether events of a tree that are sent again, and that have passed here, are for this link."""
+
 
 class Forwarding:
     """Passes events on."""
 
-    def __init__(self, routes: Routes, clients: Clients, matching: Matching) -> None:
+    def __init__(self, routes: Routes, clients: Clients, matching: Matching, *, keeps: bool = False) -> None:
+        """`keeps`: what is published here is kept for those who are apart from here."""
         self.duplicates = 0
         """Events that came again, and were dropped."""
         self.late = 0
@@ -65,9 +72,12 @@ class Forwarding:
         """Events that a client was not to see."""
         self.unrouted = 0
         """Events of trees that were not known any more."""
+        self.published: set[str] = set()
+        """The trees on which something was published here that is kept."""
         self._routes = routes
         self._clients = clients
         self._matching = matching
+        self._keeps = keeps
         self._seen = Seen()
         self._rescued = Marked()
 
@@ -77,6 +87,9 @@ class Forwarding:
         if client is not None:
             admitted = self._admitted(events, link, client, effects)
             if admitted is not None:
+                if self._keeps:
+                    self.published.add(admitted.header.tree)
+                    effects.append(Keep(admitted))
                 self._forward(admitted, link, effects)
         elif link and link not in self._routes.links:
             return
@@ -85,6 +98,8 @@ class Forwarding:
             self.unrouted += len(events)
             if link:
                 effects.append(Refuse(link, "the tree of these events is not known here", events))
+        elif events.header.replay:
+            self._replay(events, link, effects)
         else:
             self._forward(events, link, effects)
 
@@ -124,16 +139,39 @@ class Forwarding:
                 fresh, found = kept, found.only(new)
         if found is None:
             found = self._routes.match(events)
-        header = events.header
-        # What is rescued is not dropped for having come, so that nothing else would end a circle of ways.
-        goes_on = header.hops < HOPS_MAX
-        if goes_on:
-            header = Header(header.tree, header.origin, header.hops + 1, header.rescued, header.trace)
+        header, goes_on = _next_header(events.header)
         for to, part in self._routes.wanting(fresh, found, header, link):
             if to in self._clients:
                 self._deliver(to, part, effects)
             elif goes_on and to != link:
                 effects.append(Send(to, part))
+
+    def _replay(self, events: Events, link: str, effects: list[Effect]) -> None:
+        """Pass on events that are sent again: to all who want them if they come for the first time.
+
+        What has passed here before has been missed only by those who ask.
+        """
+        found = self._routes.match(events)
+        origin, numbers = events.header.origin, _array(events)
+        new = _array_of(self._seen.take(origin, events.numbers)[0])
+        due = self._rescued.add(origin, events.header.rescued, events.numbers)
+        kept, _done = events.split(due)
+        if kept is None:
+            return
+        if kept is not events:
+            found = found.only(due)
+        header, goes_on = _next_header(events.header)
+        for to, part in self._routes.wanting(kept, found, header, link):
+            missed: Events | None = part
+            if not self._routes.asks(header.tree, to):
+                is_new = np.isin(_array(part), numbers[new])
+                missed, _had = part.split(is_new if type(part) is Block else bool(is_new[0]))  # type: ignore[arg-type]
+            if missed is None:
+                continue
+            if to in self._clients:
+                self._deliver(to, missed, effects)
+            elif goes_on and to != link:
+                effects.append(Send(to, missed))
 
     def _new(self, events: Events) -> Any:
         """Which events are to be passed on, because they have not come before."""
@@ -164,3 +202,21 @@ class Forwarding:
             effects.append(Deliver(link, events))
         elif type(events) is Block:
             effects += [Deliver(link, part) for part in events.parts_of(KEYS_MAX)]
+
+
+def _next_header(header: Header) -> tuple[Header, bool]:
+    """The header with which events are passed on, and whether they are passed on to other brokers at all."""
+    # What is rescued is not dropped for having come, so that nothing else would end a circle of ways.
+    if header.hops >= HOPS_MAX:
+        return header, False
+    hops = header.hops + 1
+    return Header(header.tree, header.origin, hops, header.rescued, header.trace, header.replay), True
+
+
+def _array(events: Events) -> NDArray[np.int64]:
+    """The numbers of one event or several."""
+    return np.atleast_1d(np.asarray(events.numbers, np.int64))
+
+
+def _array_of(which: Any) -> NDArray[np.bool_]:
+    return np.atleast_1d(np.asarray(which, np.bool_))

@@ -38,10 +38,12 @@ class LinkDown(Message, frozen=True, gc=False):
     """It cannot be reached any more.
 
     With `keep`, what a neighbour has asked for stays a while, so that events for those behind it are not
-    taken for unwanted until another way to them is found; a second LinkDown ends it.
+    taken for unwanted until another way to them is found; a second LinkDown ends it. Nothing has been heard
+    from it for `silent` seconds.
     """
 
     keep: bool = False
+    silent: float = 0.0
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102
         return {}
@@ -53,6 +55,14 @@ class Tick(Message, frozen=True, gc=False):
 
 class Woken(Message, frozen=True, gc=False):
     """The time has come at which the core asked to be woken (`penstock.broker.effects.Wake`)."""
+
+
+class Replayed(Message, frozen=True, gc=False):
+    """What was asked for (`penstock.broker.effects.Replay`) has been sent; so many events were not kept."""
+
+    tree: str
+    number: int
+    missed: int
 
 
 class LinkLoad(msgspec.Struct, frozen=True):

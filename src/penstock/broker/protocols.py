@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from penstock.broker.core import Core
-from penstock.broker.flood import FloodNode
+from penstock.broker.flood import Apart, FloodNode, Gone
 from penstock.broker.needs import Matching
 from penstock.broker.trees.broker import Broker
 from penstock.errors import PenstockError
@@ -34,6 +34,9 @@ class CoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """For how long events are still asked for on a path that another has taken the place of."""
     condenses: bool = False
     """Whether neighbours are told once of what one message changes several times."""
+    keep: float = 0.0
+    """For how long published events are kept for those who were apart; 0: not at all. Then a core says
+    none of Keep, Replay and Missed. Only reliable links can be asked to catch up."""
 
 
 class Protocol(NamedTuple):
@@ -65,18 +68,25 @@ def _trees(name: str, matching: Matching, settings: CoreSettings) -> Core:
         lease=settings.lease,
         linger=settings.linger,
         condenses=settings.condenses,
+        keep=settings.keep,
     )
 
 
 def _flood(name: str, matching: Matching, settings: CoreSettings) -> Core:
-    return FloodNode(name, matching, advertisements=settings.advertisements)
+    return FloodNode(
+        name,
+        matching,
+        advertisements=settings.advertisements,
+        incarnation=settings.incarnation,
+        keep=settings.keep,
+    )
 
 
 PROTOCOLS: Final = {
     protocol.name: protocol
     for protocol in (
         Protocol("trees", _trees, (Control, Sync, Resync, Alive), ("loops", "trees", "tables"), schemes=True),
-        Protocol("flood", _flood, ()),
+        Protocol("flood", _flood, (Apart, Gone)),
     )
 }
 

@@ -33,7 +33,6 @@ from penstock.sim.plan import Plan, check
 from penstock.sim.play import play
 from penstock.sim.story import tell
 from penstock.sim.trace import Trace
-from penstock.sim.whole.known import KNOWN
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -218,6 +217,7 @@ def _print(report: Report, options: argparse.Namespace) -> None:
         *((f"  {kind}", count) for kind, count in sorted(totals.faults_by_kind.items())),
         ("events published", totals.published),
         ("deliveries checked", totals.checked),
+        *((f"  not made: {why}", count) for why, count in sorted(totals.excused.items())),
         ("deliveries at rest", totals.deliveries),
         ("messages handled by brokers", totals.handled),
         ("failing seeds", len(totals.failed)),
@@ -226,8 +226,6 @@ def _print(report: Report, options: argparse.Namespace) -> None:
     table.add_row("seconds", f"{report.seconds:,.1f}")
     console.print(table)
     console.print(_promises(totals, options))
-    if totals.known:
-        console.print(_known(totals))
     for text in _told(report, options):
         # Filters have brackets, which are not meant for the printer.
         console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -251,17 +249,6 @@ def _promises(totals: Verdict, options: argparse.Namespace) -> "Table":
     protocol = None if options.protocol is None else protocol_named(options.protocol)
     for name, sentences in promises(whole=options.links == "reliable", protocol=protocol).items():
         table.add_row(name, "\n".join(sentences))
-    return table
-
-
-def _known(totals: Verdict) -> "Table":
-    """Defects that are known, and what they cost."""
-    table = _table("known defects, not mended yet", "defect", "events", "seeds", "first seed", "why")
-    for known in KNOWN:
-        seeds = totals.known_seeds.get(known.name, [])
-        if seeds:
-            figures = (totals.known[known.name], len(seeds), min(seeds))
-            table.add_row(known.name, *(f"{figure:,}" for figure in figures), known.reason)
     return table
 
 

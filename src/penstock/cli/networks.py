@@ -68,7 +68,7 @@ def _add_check(commands: "Commands[argparse.ArgumentParser]") -> None:
         "\nWith reliable links, the default, brokers and clients run as they do on sockets, with sessions,\n"
         "custody and failover, under virtual time; faults cut, stall and corrupt connections, and kill and\n"
         "pause processes. With plain links, only brokers run, on links that lose, repeat and reorder\n"
-        "messages. Defects that are known and not mended yet are counted, and fail nothing.\n"
+        "messages.\n"
         "\nThe same seed gives the same run. A seed that fails is told with what was wrong, the command\n"
         "that replays it and the shortest plan found that fails in the same way; exit status 1.\n",
     )

@@ -16,7 +16,7 @@ def check_key(tree: str) -> None:
 def message_of(request: Want | Unwant | Offer | Unoffer) -> Message:
     """A request for a change, as a message to the core. Raises FilterError or LimitError."""
     if isinstance(request, Want):
-        return Subscribe(request.key, _predicate(request.filter))
+        return Subscribe(request.key, _predicate(request.filter), seconds=request.seconds)
     if isinstance(request, Unwant):
         return Unsubscribe(request.key)
     if isinstance(request, Offer):

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from penstock.errors import WireError
 from penstock.node.world import Timer, World
-from penstock.wire.frames import HELLO_BYTES_MAX, FrameReader, Kind, frame
+from penstock.wire.frames import HELLO_BYTES_MAX, DamagedError, FrameReader, Kind, frame
 from penstock.wire.greetings import write_refused
 
 CLOSE_SECONDS: Final = 2.0
@@ -71,6 +71,8 @@ class FrameConnection:
         self._on_open = on_open
         self._transport: Transport | None = None
         self._is_closing = False
+        self._has_heard = False
+        """Whether the other side has said anything that could be understood."""
         self._resume: Timer | None = None
         self._end: Timer | None = None
 
@@ -93,9 +95,16 @@ class FrameConnection:
         try:
             frames = self.reader.feed(data)
             while frames and not self._is_closing:
+                self._has_heard = True
                 self._take(frames)
                 # Those before may have changed how long the next may be.
                 frames = self.reader.feed()
+        except DamagedError as error:
+            if self._has_heard:
+                # Nothing is wrong with the other side, and the session goes on by another connection.
+                self.abort()
+            else:
+                self.close("protocol", str(error))
         except WireError as error:
             self.close("protocol", str(error))
 

@@ -29,6 +29,9 @@ class Connection(Protocol):
     def write(self, frames: list[bytes]) -> None:
         """Send whole frames."""
 
+    heard_at: float
+    """When something last came."""
+
     @property
     def is_writable(self) -> bool:
         """Whether there is room for more."""
@@ -65,6 +68,8 @@ class Link:
     """When it came into this phase."""
     moved_at: float = 0.0
     """When the other side last acknowledged anything, or nothing was left to."""
+    heard_at: float = 0.0
+    """When something last came, by a connection that is lost."""
     is_warned: bool = False
     """Whether a slow client has been told."""
     is_paused: bool = False
@@ -88,6 +93,10 @@ class Link:
     _timed: tuple[int, float] | None = None
     """The frame that is being looked at, and when it was sent."""
     _last_load: tuple[float, int] = (0.0, 0)
+
+    def last_heard(self, now: float) -> float:
+        """When something last came from the other side."""
+        return min(now, self.heard_at if self.connection is None else self.connection.heard_at)
 
     def on_ack(self, payload: bytes | memoryview, now: float) -> None:
         """The other side has dealt with frames."""

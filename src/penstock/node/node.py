@@ -12,15 +12,12 @@ from penstock.node.admission import Admission
 from penstock.node.connection import FrameConnection
 from penstock.node.dialing import Dialer
 from penstock.node.hub import Hub
-from penstock.node.runtime import Runtime
+from penstock.node.runtime import TICK, Runtime
 from penstock.node.settings import Limits, Times
 from penstock.node.status import status_of
 from penstock.node.world import Timer, World
 
 _LOG: Final = logging.getLogger("penstock.net")
-
-TICK: Final = 0.25
-"""Seconds between looks at who is away or slow."""
 
 _TICKS_PER_LEASE: Final = 4
 
@@ -66,6 +63,7 @@ class Node:
                 lease=times.lease,
                 linger=times.grace,
                 condenses=True,
+                keep=times.keep,
             ),
         )
         self.runtime = Runtime(

@@ -135,7 +135,7 @@ class Passing:
         custody = Custody(done)
         runtime = self._runtime
         effects = runtime.core.handle(block, link.name, now)
-        runtime.carry_out(effects, now, custody, (link.name, number))
+        runtime.carry_out(effects, now, custody, (link, number))
         custody.release()
 
     def _dealt_with(self, link: Link, number: int, block: Block, attempts: int, succeeded: bool) -> None:
@@ -153,6 +153,7 @@ class Passing:
                 self._again.append(_Again(due, link, number, block.with_header(header), attempts + 1))
                 runtime.counts["rescued"] += len(block)
                 return
+        runtime.history.finish((link, number), runtime.world.time())
         if link.phase is LinkPhase.GONE:
             return
         runtime.dirty[link] = None

@@ -6,22 +6,27 @@ Events are kept by whoever sent them until everybody further on has dealt with t
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Final
 
 from penstock.broker.core import Core
-from penstock.broker.effects import Deliver, Effect, Refuse, Wake
+from penstock.broker.effects import Behind, Deliver, Effect, Keep, Missed, Refuse, Replay, Send, Wake
 from penstock.broker.local import Limits as ClientLimits
 from penstock.broker.local import LinkDown, LinkUp, Load, Tick, Woken
 from penstock.errors import FilterError, LimitError, WireError
 from penstock.node.asking import message_of
+from penstock.node.history import Frame, History
 from penstock.node.identity import Identity
 from penstock.node.links import Link, LinkPhase
 from penstock.node.meters import Meters
 from penstock.node.naming import link_name, origin_of
 from penstock.node.passing import Passing
+from penstock.node.replaying import Replaying
 from penstock.node.settings import Limits, Times
+from penstock.node.standstill import Standstill
 from penstock.node.tracing import Tracing
 from penstock.node.watching import Watch
 from penstock.node.world import Timer, World
+from penstock.wire import requests
 from penstock.wire.blocks import Block
 from penstock.wire.codec import Codec, Returned, TraceReport
 from penstock.wire.frames import Kind
@@ -44,6 +49,11 @@ from penstock.wire.requests import (
     write_answer,
 )
 from penstock.wire.sessions import Custody, Session
+
+_NO_WINDOW: Final = 2**62
+
+TICK: Final = 0.25
+"""Seconds between looks at who is away or slow."""
 
 
 class Runtime:
@@ -68,11 +78,12 @@ class Runtime:
         self.dirty: dict[Link, None] = {}
         """Links that have something to write, in the order in which they came to have it."""
         self.tracing = Tracing(core.name)
+        self.standstill = Standstill(world.time(), TICK)
+        self.history = History(times.keep, limits.keep_bytes)
+        self._replaying = Replaying(self, self.history)
         self.passing = Passing(self)
         self._status = status
         self._watch = Watch(self, limits, times)
-        self._is_alone = False
-        """Whether the broker had neighbours, and has lost the last of them."""
         self._meters = Meters()
         self._wakes: dict[float, Timer] = {}
         """When the core wants to be woken."""
@@ -106,12 +117,9 @@ class Runtime:
         """A neighbour is there, with a new session."""
         self._replace(name, now)
         self.passing.wait_until(now + self.times.settle)
-        if self._is_alone:
-            self._is_alone = False
-            for client in self.links.values():
-                if client.is_client and self.core.client(client.name).subscriptions:
-                    self.notify(client, "missed", "the broker was cut off: events may have been missed")
-        link = Link(name, session_id, Session(self.limits.window_bytes), False, name, dialed, incarnation)
+        # What is under way is bounded by the windows of clients. If brokers waited for each other as well,
+        # they might do so in a circle, and one slow reader would hold up all that goes over the same link.
+        link = Link(name, session_id, Session(_NO_WINDOW), False, name, dialed, incarnation)
         return self._add(link, LinkUp(), now)
 
     def add_client(self, hello: Hello, identity: Identity, now: float) -> Link:
@@ -164,6 +172,7 @@ class Runtime:
 
     def on_cut(self, link: Link, now: float) -> None:
         """The connection of a link is lost."""
+        link.heard_at = link.last_heard(now)
         link.connection = None
         if link.phase is LinkPhase.UP:
             link.phase, link.since = LinkPhase.CUT, now
@@ -179,12 +188,11 @@ class Runtime:
             self.end(link, now, failed=True)
         elif link.phase in (LinkPhase.UP, LinkPhase.CUT):
             link.phase, link.since = LinkPhase.AWAY, now
-            self.handle(LinkDown(keep=True), link.name, now)
+            silent = now - link.last_heard(now) + self.standstill.seconds(now)
+            self.handle(LinkDown(keep=True, silent=silent), link.name, now)
             connection, link.connection = link.connection, None
             if connection is not None:
                 connection.close()
-            neighbours = (other for other in self.links.values() if not other.is_client)
-            self._is_alone = all(other.phase is LinkPhase.AWAY for other in neighbours)
 
     def end(self, link: Link, now: float, *, failed: bool, replaced: bool = False) -> None:
         """A link is over. What it had not acknowledged has failed, or is given up."""
@@ -312,30 +320,54 @@ class Runtime:
         effects: list[Effect],
         now: float,
         custody: Custody | None = None,
-        traced: tuple[str, int] | None = None,
+        frame: Frame | None = None,
     ) -> None:
-        """Do all that the core asks for. Events are held in custody until others have dealt with them."""
+        """Do all that the core asks for. Events are held in custody until others have dealt with them.
+
+        `frame` is the one that they came in.
+        """
         for effect in effects:
             if isinstance(effect, Wake):
                 self._wake_at(effect.at, now)
-                continue
-            link = self.links.get(effect.link)
-            if link is None:
-                continue
-            if isinstance(effect, Deliver):
-                self._send_block(link, effect.events.as_block(), custody, now, traced)
-            elif isinstance(effect, Refuse):
-                # What is not about events is answered by whoever asked the core (`_change`).
-                if effect.events is not None and not link.is_client:
-                    if custody is not None:
-                        custody.fail()
-                elif effect.events is not None:
-                    self.reject(link, effect.events.as_block(), "event", effect.reason, custody)
-            elif isinstance(effect.message, Block):
-                self._send_block(link, effect.message, custody, now, traced)
+            elif isinstance(effect, Replay):
+                self._replaying.ask(effect, now)
+            elif isinstance(effect, Keep):
+                if frame is not None:
+                    self.history.keep(effect.events.as_block(), frame)
             else:
-                link.session.push_message(self.codec.write(effect.message))
-                self.dirty[link] = None
+                self._carry_out_on(effect, now, custody, frame)
+
+    def _carry_out_on(
+        self,
+        effect: Send | Deliver | Refuse | Missed | Behind,
+        now: float,
+        custody: Custody | None,
+        frame: Frame | None,
+    ) -> None:
+        """Do what has to be done on a link, if it is still there."""
+        link = self.links.get(effect.link)
+        if link is None:
+            return
+        if isinstance(effect, Missed):
+            self.counts["missed"] += effect.count
+            text = f"up to {effect.count:,} events may have been missed: they are no longer kept"
+            self.notify(link, "missed", text, effect.count)
+        elif isinstance(effect, Behind):
+            self._say(link, requests.Behind(effect.seconds))
+        elif isinstance(effect, Deliver):
+            self._send_block(link, effect.events.as_block(), custody, now, frame)
+        elif isinstance(effect, Refuse):
+            # What is not about events is answered by whoever asked the core (`_change`).
+            if effect.events is not None and not link.is_client:
+                if custody is not None:
+                    custody.fail()
+            elif effect.events is not None:
+                self.reject(link, effect.events.as_block(), "event", effect.reason, custody)
+        elif isinstance(effect.message, Block):
+            self._send_block(link, effect.message, custody, now, frame)
+        else:
+            link.session.push_message(self.codec.write(effect.message))
+            self.dirty[link] = None
 
     def _send_block(
         self,
@@ -343,10 +375,10 @@ class Runtime:
         block: Block,
         custody: Custody | None,
         now: float,
-        traced: tuple[str, int] | None,
+        frame: Frame | None,
     ) -> None:
-        if block.header.trace and traced is not None:
-            self.tracing.sent(traced, link.name, len(block), is_client=link.is_client)
+        if block.header.trace and frame is not None:
+            self.tracing.sent((frame[0].name, frame[1]), link.name, len(block), is_client=link.is_client)
         if link.is_client and link.is_paused:
             link.missed += len(block)
             self.counts["dropped"] += len(block)
@@ -383,6 +415,7 @@ class Runtime:
 
     def tick(self, now: float) -> None:
         """Time has passed: see who has been away too long, or is too slow."""
+        self.standstill.tick(now)
         self.passing.send_held(now)
         self._watch.look(now)
         self.passing.send_again(now)

@@ -33,6 +33,8 @@ class Limits(Settings, frozen=True, kw_only=True):
     """Sent and not acknowledged: a gigabit a second, where an answer takes 60 ms."""
     queue_bytes: Bytes = 64 * _MIB
     """Waiting for one connection: several seconds of a fast one; more only makes what comes late later."""
+    keep_bytes: Bytes = 64 * _MIB
+    """Published lately, and kept for those who could not be reached: a minute of 7,000 events a second."""
     subscriptions_per_client: Count = 100_000
     """Enough for a gateway that subscribes for many; ten such clients fit the matcher easily."""
     advertisements_per_client: Count = 1_000
@@ -60,6 +62,9 @@ class Times(Settings, frozen=True, kw_only=True):
     grace: Seconds = 2.0
     """After `resume`, other ways are looked for, and what was for those behind the link is kept so long until
     they are found: more than the advertisements take to go through the network."""
+    keep: Seconds = 60.0
+    """What was published is kept so long for those who could not be reached: they miss nothing if they are
+    back by then. Longer than a machine takes to start again."""
     settle: Seconds = 0.5
     """Events wait so long after their advertisement, or after a failure that returned them to where they were
     published, before they are sent: by then all who want them have said so."""

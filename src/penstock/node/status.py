@@ -7,7 +7,7 @@ from penstock.node.runtime import Runtime
 
 _COUNTED: Final = (
     *("events_in", "events_out", "delivered", "refused"),
-    *("stranded", "rescued", "lost", "dropped", "slow"),
+    *("stranded", "rescued", "replayed", "missed", "lost", "dropped", "slow"),
 )
 """What a runtime counts by itself."""
 
@@ -18,19 +18,8 @@ def status_of(
     """The broker's name, links, clients, table and counts."""
     core, facts = runtime.core, runtime.core.facts()
     links = list(runtime.links.values())
-    counted = (
-        "events_in",
-        "events_out",
-        "delivered",
-        "refused",
-        "stranded",
-        "rescued",
-        "lost",
-        "dropped",
-        "slow",
-    )
     counts = {
-        **{name: runtime.counts[name] for name in counted},
+        **{name: runtime.counts[name] for name in _COUNTED},
         "matched": facts.matched,
         "duplicates": facts.duplicates,
         "late": facts.late,

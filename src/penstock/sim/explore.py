@@ -36,10 +36,8 @@ class Verdict(msgspec.Struct):
     faults: int = 0
     handled: int = 0
     faults_by_kind: dict[str, int] = {}
-    known: dict[str, int] = {}
-    """Events that went wrong by defects that are known (`penstock.sim.whole.known`), by the defect."""
-    known_seeds: dict[str, list[int]] = {}
-    """The seeds that met each of these."""
+    excused: dict[str, int] = {}
+    """Deliveries that were not made, by why that is allowed (`penstock.sim.checkers.contract`)."""
     wrong: list[str] = []
     failed: list[int] = []
 
@@ -48,13 +46,11 @@ class Verdict(msgspec.Struct):
         for name in ("seeds", "runs", "published", "checked", "deliveries", "faults", "handled"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.faults_by_kind = dict(Counter(self.faults_by_kind) + Counter(other.faults_by_kind))
-        self.known = dict(Counter(self.known) + Counter(other.known))
-        for name, seeds in other.known_seeds.items():
-            self.known_seeds = {**self.known_seeds, name: self.known_seeds.get(name, []) + seeds}
+        self.excused = dict(Counter(self.excused) + Counter(other.excused))
         self.wrong = self.wrong + other.wrong
         self.failed = self.failed + other.failed
 
-    def note(self, outcome: Outcome, seed: int) -> None:
+    def note(self, outcome: Outcome) -> None:
         """Count a run in."""
         self.published += outcome.published
         self.checked += outcome.checked
@@ -62,8 +58,7 @@ class Verdict(msgspec.Struct):
         self.faults += outcome.faults
         self.handled += outcome.handled
         self.faults_by_kind = dict(Counter(self.faults_by_kind) + Counter(outcome.faults_by_kind))
-        self.known = dict(Counter(self.known) + Counter(outcome.known))
-        self.known_seeds = {**self.known_seeds, **{name: [seed] for name in outcome.known}}
+        self.excused = dict(Counter(self.excused) + Counter(outcome.excused))
 
 
 def ways_of(plan: Plan) -> list[Plan]:
@@ -109,7 +104,7 @@ def check_plan(plan: Plan, play: Play = play, *, every_way: bool = False) -> Ver
         except Exception as error:  # whatever it is: the other seeds go on
             verdict.wrong.append(f"{one.way}: {_raised(error)}")
             continue
-        verdict.note(outcome, plan.seed)
+        verdict.note(outcome)
         verdict.wrong += [f"{one.way}: {text}" for text in outcome.wrong]
         runs.append((one.way, outcome.results))
     if not verdict.wrong:

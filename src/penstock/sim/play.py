@@ -31,8 +31,8 @@ class Outcome(msgspec.Struct):
     handled: int
     results: list[tuple[str, ...]]
     faults_by_kind: dict[str, int] = {}
-    known: dict[str, int] = {}
-    """Events that went wrong by a defect that is known (`penstock.sim.whole.known`)."""
+    excused: dict[str, int] = {}
+    """Deliveries that were not made, by why that is allowed (`penstock.sim.checkers.contract`)."""
 
 
 def play(plan: Plan, trace: Trace | None = None) -> Outcome:

@@ -32,7 +32,8 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     `tree`: the way that they take; from a client the key of its advertisement. `origin`: who numbers them.
     `hops`: brokers passed. `rescued`: 0, or the mark that these events have because they are sent again
     after a failure, perhaps to some who have had them; each time another one, so that they do not go round in
-    a circle. `trace`: the mark of an event whose way is to be reported.
+    a circle. `trace`: the mark of an event whose way is to be reported. `replay`: they are sent again for
+    those only who have missed them.
     """
 
     tree: Tree
@@ -40,6 +41,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     hops: int = 0
     rescued: int = 0
     trace: str = ""
+    replay: bool = False
 
 
 class _Sizes(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -1,19 +1,33 @@
 """Frames: how messages are told apart in a stream of bytes.
 
-A frame is the length of what follows (four bytes, big-endian), its kind (one byte) and its payload. Until
-the other side is known, frames are kept so short that nothing can be made of them but a greeting.
+A frame is the length of its payload (four bytes, big-endian), its kind (one byte), a checksum of these
+(three), a checksum of the payload (four), and the payload. The first checksum is looked at before anything is
+waited for, so that a wrong length does not have a connection wait for bytes that never come. Until the other
+side is known, frames are kept so short that nothing can be made of them but a greeting.
 """
 
 from enum import IntEnum
 from typing import Final
+from zlib import crc32
 
 from penstock.errors import WireError
 
 HELLO_BYTES_MAX: Final = 16 * 1024
 """Bytes of a frame before the other side is known: a token of 8 KiB, two names and room."""
 
-_PREFIX: Final = 4
-_PREFIX_AND_KIND: Final = _PREFIX + 1
+_PART_BYTES_MIN: Final = 2**16
+"""Parts of a frame that are shorter are joined as they come: each costs some fifty bytes by itself."""
+
+_LENGTH: Final = 4
+_HEAD: Final = _LENGTH + 1
+"""Bytes of a frame that say how long it is, and what."""
+_CHECK: Final = 3
+_PREFIX: Final = _HEAD + _CHECK + 4
+_CHECK_MASK: Final = 2 ** (8 * _CHECK) - 1
+
+
+class DamagedError(WireError):
+    """Bytes that are not as they were sent. The session is still good: another connection goes on with it."""
 
 
 class Kind(IntEnum):
@@ -39,8 +53,16 @@ _KINDS: Final = {int(kind): kind for kind in Kind}
 
 def frame(kind: Kind, *parts: bytes | memoryview) -> bytes:
     """A whole frame, its payload in parts."""
-    length = 1 + sum(len(part) for part in parts)
-    return b"".join([length.to_bytes(_PREFIX, "big"), bytes([kind]), *parts])
+    length = check = 0
+    for part in parts:
+        length += len(part)
+        check = crc32(part, check)
+    head = (length << 8 | kind).to_bytes(_HEAD, "big")
+    return b"".join([head, _check_of(head), check.to_bytes(4, "big"), *parts])
+
+
+def _check_of(head: bytes | memoryview) -> bytes:
+    return (crc32(head) & _CHECK_MASK).to_bytes(_CHECK, "big")
 
 
 class FrameReader:
@@ -52,6 +74,16 @@ class FrameReader:
         self._have = 0
         self._need = _PREFIX
 
+    @property
+    def held(self) -> int:
+        """Bytes of a frame that is not whole."""
+        return self._have
+
+    @property
+    def needed(self) -> int:
+        """Bytes that this frame will have, as far as that is known."""
+        return self._need
+
     def feed(self, data: bytes = b"") -> "list[tuple[Kind, memoryview]]":
         """Take bytes; return the frames that are whole now, as views of them. Raises WireError.
 
@@ -62,7 +94,7 @@ class FrameReader:
         self._have += len(data)
         if self._parts:
             if data:
-                self._parts.append(data)
+                self._add(data)
             if self._have < self._need:
                 return []
             data = b"".join(self._parts)
@@ -70,26 +102,38 @@ class FrameReader:
         view, at, end = memoryview(data), 0, len(data)
         need = _PREFIX
         while end - at >= _PREFIX:
-            length = int.from_bytes(view[at : at + _PREFIX], "big")
-            is_whole = end - at >= _PREFIX + length
-            kind = _KINDS.get(view[at + _PREFIX]) if is_whole and length else None
-            if not 0 < length <= self.limit or (is_whole and kind is None):
+            length = int.from_bytes(view[at : at + _LENGTH], "big")
+            body = at + _PREFIX
+            error = self._error(view, at, length, is_whole=end - body >= length)
+            if error is not None:
                 if frames:
                     break
-                raise self._error(view, at, length)
-            if kind is None:
+                raise error
+            if end - body < length:
                 need = _PREFIX + length
                 break
-            frames.append((kind, view[at + _PREFIX_AND_KIND : at + _PREFIX + length]))
-            at += _PREFIX + length
+            frames.append((_KINDS[view[at + _LENGTH]], view[body : body + length]))
+            at = body + length
         rest = data[at:]
         self._parts, self._have, self._need = [rest] if rest else [], len(rest), need
         return frames
 
-    def _error(self, view: memoryview, at: int, length: int) -> WireError:
-        """What is wrong with the frame there."""
-        if length < 1:
-            return WireError("a frame has no kind")
+    def _add(self, data: bytes) -> None:
+        """Keep a part. Short ones are joined with shorter ones before them: each byte is copied few times."""
+        parts = self._parts
+        while parts and len(parts[-1]) <= len(data) < _PART_BYTES_MIN:
+            data = parts.pop() + data
+        parts.append(data)
+
+    def _error(self, view: memoryview, at: int, length: int, *, is_whole: bool) -> WireError | None:
+        """What is wrong with the frame there, if anything."""
+        head, body = view[at : at + _HEAD], at + _PREFIX
+        if _check_of(head) != view[at + _HEAD : at + _HEAD + _CHECK]:
+            return DamagedError("what came is no frame, or was damaged on its way")
+        if view[at + _LENGTH] not in _KINDS:
+            return WireError(f"there are no frames of kind {view[at + _LENGTH]}")
         if length > self.limit:
             return WireError(f"a frame of {length:,} bytes: at most {self.limit:,} are accepted here")
-        return WireError(f"there are no frames of kind {view[at + _PREFIX]}")
+        if is_whole and crc32(view[body : body + length]) != int.from_bytes(view[body - 4 : body], "big"):
+            return DamagedError("a frame was damaged on its way")
+        return None

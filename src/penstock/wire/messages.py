@@ -87,15 +87,20 @@ class Unadvertise(Message, frozen=True, gc=False):
 
 
 class Unreachable(Message, frozen=True, gc=False):
-    """The way to this tree is cut, for whoever came to it through the sender too. It may be found again."""
+    """The way to this tree is cut, for whoever came to it through the sender too. It may be found again.
+
+    Nothing may have come from there for `silent` seconds.
+    """
 
     tree: Tree
+    silent: float = 0.0
 
 
 class Subscribe(Message, frozen=True, gc=False):
     """Events of these trees that match the filter are wanted where this comes from.
 
-    What is known under the key is replaced; what is known under the keys in `replaces` is taken back.
+    What is known under the key is replaced; what is known under the keys in `replaces` is taken back. A
+    client that comes back after a failure says for how many `seconds` it has heard nothing.
     """
 
     work: ClassVar[str] = "subscribe"
@@ -104,6 +109,7 @@ class Subscribe(Message, frozen=True, gc=False):
     filter: Predicate
     trees: frozenset[Tree] = NO_TREES
     replaces: tuple[Key, ...] = ()
+    seconds: float = 0.0
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102 - as in Message
         brief: Brief = {"filter": text(self.filter)}
@@ -139,7 +145,30 @@ class Lost(Message, frozen=True, gc=False):
     trees: tuple[tuple[Tree, int], ...]
 
 
-Body: TypeAlias = Advertise | Unadvertise | Unreachable | Subscribe | Unsubscribe | Lost
+class CatchUp(Message, frozen=True, gc=False):
+    """The sender may have missed events of this tree in the last `seconds`: have them sent again, to it.
+
+    Goes along the tree to the publisher's broker, behind the subscriptions that it is for. `number` rises
+    with each that a broker sends. With no seconds, only the path is to be confirmed.
+    """
+
+    tree: Tree
+    number: int
+    seconds: float
+
+
+class CaughtUp(Message, frozen=True, gc=False):
+    """All that was asked for with this number has been sent before this; but for so many events.
+
+    `missed` is how many were published in that time and are no longer kept, wanted or not.
+    """
+
+    tree: Tree
+    number: int
+    missed: int = 0
+
+
+Body: TypeAlias = Advertise | Unadvertise | Unreachable | Subscribe | Unsubscribe | Lost | CatchUp | CaughtUp
 
 
 class _Numbered(Message, frozen=True, gc=False):

@@ -20,10 +20,14 @@ class _Request(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
 
 
 class Want(_Request, frozen=True, tag="want"):
-    """Subscribe, or have another filter under the same key."""
+    """Subscribe, or have another filter under the same key.
+
+    Who comes back after a failure says for how many seconds it has heard nothing, and is sent what it missed.
+    """
 
     key: ClientKey
     filter: FilterText
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=2**31)] = 0.0
 
 
 class Unwant(_Request, frozen=True, tag="unwant"):
@@ -101,7 +105,13 @@ class Traced(_Answer, frozen=True, tag="traced"):
     json: bytes
 
 
-Answer: TypeAlias = Done | Denied | Rejected | Notify | Traced
+class Behind(_Answer, frozen=True, tag="behind"):
+    """Events of the last seconds may be missing, and are yet to come (`penstock.broker.effects.Behind`)."""
+
+    seconds: float
+
+
+Answer: TypeAlias = Done | Denied | Rejected | Notify | Traced | Behind
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _REQUESTS: Final[msgspec.msgpack.Decoder[Request]] = msgspec.msgpack.Decoder(Request)

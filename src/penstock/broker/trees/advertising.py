@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from penstock.broker.clients import Clients
+from penstock.broker.trees.catching import Catching
 from penstock.broker.trees.outbox import Outbox
 from penstock.broker.trees.subscribing import Subscribing
 from penstock.broker.trees.trees import HERE, Trees
@@ -20,6 +22,8 @@ class Advertising:
         trees: Trees,
         subscribing: Subscribing,
         outbox: Outbox,
+        catching: Catching,
+        clients: Clients,
         linger: float,
     ) -> None:
         self._name = name
@@ -27,6 +31,8 @@ class Advertising:
         self._trees = trees
         self._subscribing = subscribing
         self._outbox = outbox
+        self._catching = catching
+        self._clients = clients
         self._linger = linger
         self._losses = 0
         self._lost_by: dict[str, tuple[int, int]] = {}
@@ -39,28 +45,46 @@ class Advertising:
             if branch.way is not None and branch.way != link
         )
 
-    def plant(self, tree: Tree, predicate: Predicate, epoch: int, way: str, now: float = 0.0) -> None:
+    def plant(self, tree: Tree, predicate: Predicate, epoch: int, way: str, now: float) -> None:
         """Take the first copy of an advertisement, pass it on, and bind to its tree what overlaps it.
 
         Events are asked for on a new way before they are no longer asked for on the old one, if brokers
         linger: until all along the new way know of it, events come the old way.
         """
+        is_new, lost_since = tree not in self._trees, self._trees.lost_since(tree)
         before = self._trees.plant(tree, predicate, epoch, way)
         self._outbox.tell_all(Advertise(tree, predicate, epoch), way)
+        # What may be missing from here on: nothing while the old way is still there.
+        since = now
         if before != way:
             if before is not None and way != HERE:
                 # It was told that the tree can be reached through here, which is so no longer.
                 self._outbox.tell(way, [Unreachable(tree)])
             if before is not None and self._linger and self._subscribing.knows(before):
-                self._trees.linger(tree, before, now + self._linger)
+                since = now + self._linger
+                self._trees.linger(tree, before, since)
             else:
                 self._subscribing.reoffer_all(tree, before)
         self._subscribing.bind(tree, predicate)
         self._subscribing.reoffer_all(tree, way)
+        if way == HERE:
+            return
+        if before not in (None, way):
+            self._catching.miss([tree], since, now)
+        else:
+            self._catching.on_path(tree, now)
+        for link in self._subscribing.bound_clients(tree) if is_new else ():
+            # It may have been advertised for long, and nobody here have heard of it.
+            client = self._clients[link]
+            since = max(lost_since, client.came_at)
+            if client.missing_since is not None:
+                since = min(since, client.missing_since)
+            self._catching.miss_for(link, [tree], since, now)
 
     def fell(self, tree: Tree, now: float, but: str = "") -> None:
         """An advertisement is taken back: tell all but one, and unbind what was bound to its tree."""
         self._trees.fell(tree, now, unadvertised=True)
+        self._catching.forget(tree)
         self._outbox.tell_all(Unadvertise(tree), but)
         self._subscribing.reoffer_everywhere(tree)
         self._subscribing.unbind(tree)
@@ -89,7 +113,9 @@ class Advertising:
         branch = self._trees.get(message.tree)
         if branch is not None and branch.way == link:
             # Whoever noticed first has asked for a new way.
-            self._orphan([message.tree], link, now)
+            self._orphan([message.tree], link, now, message.silent)
+        elif message.tree in self._trees.lingering(link):
+            self._catching.miss([message.tree], now - message.silent, now)
 
     def on_lost(self, message: Lost, link: str, now: float) -> None:
         """A broker has lost its way to trees: pass it on, and answer for those that come from here."""
@@ -102,33 +128,37 @@ class Advertising:
             if branch is not None:
                 branch.asked_at = now
                 if branch.way == HERE and branch.epoch <= epoch:
-                    self.plant(tree, branch.filter, epoch + 1, HERE)
+                    self.plant(tree, branch.filter, epoch + 1, HERE, now)
 
-    def on_all(self, messages: tuple[Advertise, ...], link: str, now: float, *, anew: bool) -> None:
+    def on_all(
+        self, messages: tuple[Advertise, ...], link: str, now: float, *, anew: bool, silent: float
+    ) -> None:
         """A neighbour says all that it can reach; anew, if it may have forgotten by which way."""
         self._trees.retract(link)
         there = frozenset() if anew else frozenset(message.tree for message in messages)
-        self.cut(self._trees.through(link) - there, link, now)
+        self.cut(self._trees.through(link) - there, link, now, silent)
         for message in messages:
             self.on_advertise(message, link, now)
+        self._catching.on_sync(link, now)
 
-    def forget(self, link: str, now: float) -> None:
-        """Nothing can be reached through a neighbour any more."""
+    def forget(self, link: str, now: float, silent: float) -> None:
+        """Nothing can be reached through a neighbour any more, and nothing was heard of it for a while."""
         self._trees.retract(link)
-        self.cut(self._trees.through(link), link, now)
+        self.cut(self._trees.through(link), link, now, silent)
 
     # Mending
 
-    def cut(self, trees: Iterable[Tree], link: str, now: float) -> None:
+    def cut(self, trees: Iterable[Tree], link: str, now: float, silent: float) -> None:
         """The link was the way to these trees, and is so no longer: have them advertised anew."""
         trees = sorted(trees)
-        self._orphan(trees, link, now)
+        self._orphan(trees, link, now, silent)
         self._ask_for(trees, now)
 
-    def _orphan(self, trees: list[Tree], link: str, now: float) -> None:
+    def _orphan(self, trees: list[Tree], link: str, now: float, silent: float) -> None:
         self._trees.orphan(trees, now)
+        self._catching.miss(trees, now - silent, now)
         for tree in trees:
-            self._outbox.tell_all(Unreachable(tree), link)
+            self._outbox.tell_all(Unreachable(tree, max(silent, self._catching.silence(tree, now))), link)
             self._subscribing.reoffer_all(tree, link)
 
     def let_go(self, now: float) -> None:

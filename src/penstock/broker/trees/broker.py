@@ -19,10 +19,11 @@ from penstock.broker.clients import Client, Clients
 from penstock.broker.core import Facts
 from penstock.broker.effects import Effect, Refuse, Wake
 from penstock.broker.forwarding import EVERYTHING, Forwarding
-from penstock.broker.local import LinkDown, LinkUp, Tick, Woken
+from penstock.broker.local import LinkDown, LinkUp, Replayed, Tick, Woken
 from penstock.broker.needs import Matching
 from penstock.broker.table import Table
 from penstock.broker.trees.advertising import Advertising
+from penstock.broker.trees.catching import Catching
 from penstock.broker.trees.outbox import Outbox
 from penstock.broker.trees.pathways import Pathways
 from penstock.broker.trees.sessions import Arrival, LinkState
@@ -30,12 +31,15 @@ from penstock.broker.trees.subscribing import Subscribing
 from penstock.broker.trees.trees import HERE, Trees
 from penstock.errors import PenstockError
 from penstock.filters.parsing import as_predicate
+from penstock.model.names import Tree
 from penstock.routing.schemes.scheme import Scheme, Source
 from penstock.wire.blocks import Block
 from penstock.wire.messages import (
     Advertise,
     Alive,
     Body,
+    CatchUp,
+    CaughtUp,
     Control,
     Message,
     Publish,
@@ -49,6 +53,9 @@ from penstock.wire.messages import (
 
 _OF_CLIENTS: Final = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 
+_RETIRING_MAX: Final = 1_000
+"""Trees that are kept though nothing more is published on them, the last ones."""
+
 
 class Broker:
     """One broker. `handle` is all that a runtime calls.
@@ -57,7 +64,8 @@ class Broker:
     state. `lease` is for how long a neighbour's state stays without hearing of it, in the unit of `now`; the
     runtime then says Tick a few times in that time. Without a lease, only LinkDown ends it. `linger` is for
     how long events of a tree are still asked for on a way that another has taken the place of. `condenses`:
-    neighbours are told once of what one message changes several times.
+    neighbours are told once of what one message changes several times. `keep` is for how long events are
+    kept for those who were apart (see `catching`); a tree lives as long as what was published on it is kept.
     """
 
     hears_load = False
@@ -73,6 +81,7 @@ class Broker:
         lease: float | None = None,
         linger: float = 0.0,
         condenses: bool = False,
+        keep: float = 0.0,
     ) -> None:
         scheme = make_scheme()
         self.name = name
@@ -86,12 +95,24 @@ class Broker:
         self._ups = self._made = 0
         self._outbox = outbox = Outbox(packs=scheme.packs, condenses=condenses)
         self._subscribing = Subscribing(self.table, self.trees, clients, outbox, make_scheme)
-        self._advertising = Advertising(name, incarnation, self.trees, self._subscribing, outbox, linger)
+        self._catching = catching = Catching(self.table, self.trees, clients, outbox, is_on=keep > 0)
+        self._advertising = Advertising(
+            name, incarnation, self.trees, self._subscribing, outbox, catching, clients, linger
+        )
         self._away: set[str] = set()
         pathways = Pathways(
-            self.table, self.trees, clients, outbox, self._away, scheme, advertisements=advertisements
+            self.table,
+            self.trees,
+            clients,
+            outbox,
+            self._away,
+            scheme,
+            catching,
+            advertisements=advertisements,
         )
-        self._forwarding = Forwarding(pathways, clients, matching)
+        self._forwarding = Forwarding(pathways, clients, matching, keeps=keep > 0)
+        self._keep = keep
+        self._retiring: dict[Tree, float] = {}
         self._wakes_at = float("inf")
         self._handlers: Final[dict[type, Callable[..., None]]] = {
             Advertise: self._on_client_advertise,
@@ -106,9 +127,10 @@ class Broker:
             LinkDown: self._on_link_down,
             Tick: self._on_tick,
             Woken: self._on_woken,
+            Replayed: self._on_replayed,
         }
         if not advertisements:
-            self._advertising.plant(self._new_name(), EVERYTHING, 0, HERE)
+            self._advertising.plant(self._new_name(), EVERYTHING, 0, HERE, 0.0)
 
     @property
     def schemes(self) -> dict[str, Scheme]:
@@ -167,7 +189,7 @@ class Broker:
 
     def _ask_to_be_woken(self, effects: list[Effect]) -> None:
         """When ways that were left are to be let go of."""
-        at = self.trees.leaves_at
+        at = min(self.trees.leaves_at, *self._retiring.values(), float("inf"))
         if at < self._wakes_at:
             self._wakes_at = at
             effects.append(Wake(at))
@@ -175,8 +197,28 @@ class Broker:
     def _on_woken(self, _message: Woken, _link: str, now: float) -> None:
         self._wakes_at = float("inf")
         self._advertising.let_go(now)
+        self._fell_retired(now)
+
+    def _on_replayed(self, message: Replayed, _link: str, now: float) -> None:
+        self._catching.on_caught_up(message.tree, message.number, message.missed, HERE, now)
 
     # Clients
+
+    def _retire(self, tree: Tree, now: float) -> None:
+        """Nothing more is published on a tree; it stays for those who have yet to catch up with it."""
+        if self._keep and tree in self._forwarding.published:
+            self._forwarding.published.discard(tree)
+            self._retiring[tree] = now + self._keep
+            if len(self._retiring) > _RETIRING_MAX:
+                self._fell_retired(min(self._retiring.values()))
+            self._fell_retired(now)
+        else:
+            self._advertising.fell(tree, now)
+
+    def _fell_retired(self, now: float) -> None:
+        for tree in [tree for tree, at in self._retiring.items() if at <= now]:
+            del self._retiring[tree]
+            self._advertising.fell(tree, now)
 
     def _refuse(self, link: str, why: str) -> None:
         self._outbox.effects.append(Refuse(link, why))
@@ -193,16 +235,16 @@ class Broker:
         known = client.advertisements
         before = known.get(message.tree)
         known[message.tree] = tree = self._new_name()
-        self._advertising.plant(tree, predicate, 0, HERE)
+        self._advertising.plant(tree, predicate, 0, HERE, now)
         if before is not None:
-            self._advertising.fell(before, now)
+            self._retire(before, now)
 
     def _on_client_unadvertise(self, message: Unadvertise, link: str, now: float) -> None:
         tree = self._clients[link].advertisements.pop(message.tree, None)
         if tree is not None:
-            self._advertising.fell(tree, now)
+            self._retire(tree, now)
 
-    def _on_client_subscribe(self, message: Subscribe, link: str, _now: float) -> None:
+    def _on_client_subscribe(self, message: Subscribe, link: str, now: float) -> None:
         client = self._clients[link]
         predicate = as_predicate(message.filter)
         why_not = client.why_not_subscribe(message.key, predicate)
@@ -210,7 +252,12 @@ class Broker:
             self._refuse(link, why_not)
             return
         # A name of its own for each filter, so that nobody has to compare the filters of one subscription.
-        self._subscribing.on_client_subscribe(message, link, self._new_name())
+        name = self._new_name()
+        self._subscribing.on_client_subscribe(message, link, name)
+        entry = self.table.get(Source(link, name))
+        if message.seconds and entry is not None:
+            client.missing_since = now - message.seconds
+            self._catching.miss_for(link, sorted(entry.trees), now - message.seconds, now)
 
     def _on_client_unsubscribe(self, message: Unsubscribe, link: str, _now: float) -> None:
         self._subscribing.on_client_unsubscribe(message, link)
@@ -226,9 +273,9 @@ class Broker:
             raise PenstockError(f"{self.name}: a link has a name")
         if link in self._outbox.links or link in self._clients:
             # It must have been down for a while, unnoticed.
-            self._on_link_down(LinkDown(), link, now)
+            self._on_link_down(LinkDown(silent=self._lease or 0.0), link, now)
         if message.client:
-            self._clients[link] = Client.of(message)
+            self._clients[link] = Client.of(message, now)
             return
         self._away.discard(link)
         self._ups += 1
@@ -238,28 +285,31 @@ class Broker:
         self._say_all(link)
 
     def _on_link_down(self, message: LinkDown, link: str, now: float) -> None:
+        self._catching.part(link)
         client = self._clients.pop(link, None)
         if client is not None:
             for name in client.names:
                 self._subscribing.drop(Source(link, name))
             for tree in client.advertisements.values():
-                self._advertising.fell(tree, now)
+                self._retire(tree, now)
         elif link in self._outbox.links:
+            lingering = self.trees.lingering(link)
             self._outbox.forget(link)
             self._subscribing.part(link)
+            self._catching.miss(lingering, now - message.silent, now)
             if message.keep:
                 self._away.add(link)
-                self._advertising.forget(link, now)
+                self._advertising.forget(link, now, message.silent)
             else:
-                self._forget(link, now)
+                self._forget(link, now, message.silent)
         elif link in self._away:
             self._away.discard(link)
             self._subscribing.drop_all(link)
 
-    def _forget(self, link: str, now: float) -> None:
+    def _forget(self, link: str, now: float, silent: float) -> None:
         """Drop all that was known from a neighbour."""
         self._subscribing.drop_all(link)
-        self._advertising.forget(link, now)
+        self._advertising.forget(link, now, silent)
 
     def _say_all(self, link: str) -> None:
         state = self._outbox.links[link]
@@ -287,6 +337,10 @@ class Broker:
             self._advertising.on_unadvertise(body, link, now)
         elif isinstance(body, Unreachable):
             self._advertising.on_unreachable(body, link, now)
+        elif isinstance(body, CatchUp):
+            self._catching.on_catch_up(body, link, now)
+        elif isinstance(body, CaughtUp):
+            self._catching.on_caught_up(body.tree, body.number, body.missed, link, now)
         else:
             self._advertising.on_lost(body, link, now)
 
@@ -318,16 +372,24 @@ class Broker:
         state.heard_at = now
         anew = state.their_session not in (None, message.session)
         if state.judge_sync(message) is Arrival.TAKE:
-            self._advertising.on_all(message.advertisements, link, now, anew=anew)
+            silent = self._lease or 0.0
+            self._advertising.on_all(message.advertisements, link, now, anew=anew, silent=silent)
             self._subscribing.on_all(message.subscriptions, link)
 
     def _on_tick(self, _message: Tick, _link: str, now: float) -> None:
         self._advertising.let_go(now)
+        self._fell_retired(now)
+        self._catching.on_tick(now)
         if self._lease is None:
             return
         for link, state in self._outbox.links.items():
             if state.their_session is not None and now - state.heard_at > self._lease:
                 state.forget()
-                self._forget(link, now)
+                self._forget(link, now, now - state.heard_at)
+                if self._keep:
+                    # It has to ask anew for what it wants, and for what it has missed meanwhile.
+                    self._ups += 1
+                    state.session, state.sent = (self._incarnation, self._ups), 0
+                    self._say_all(link)
             self._outbox.send(link, state.alive())
         self._advertising.on_tick(now, self._lease)

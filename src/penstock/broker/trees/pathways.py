@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.broker.clients import Client, Clients
 from penstock.broker.table import Table
+from penstock.broker.trees.catching import Catching
 from penstock.broker.trees.outbox import Outbox
 from penstock.broker.trees.trees import HERE, Trees
 from penstock.filters.predicate import Predicate
@@ -24,6 +25,7 @@ class Pathways:
         outbox: Outbox,
         away: set[str],
         scheme: Scheme,
+        catching: Catching,
         *,
         advertisements: bool,
     ) -> None:
@@ -36,6 +38,7 @@ class Pathways:
         self._floods = scheme.floods
         self._advertisements = advertisements
         self.match = table.match
+        self.asks = catching.asks
 
     def tree_of(self, client: Client, key: str) -> tuple[str, Predicate] | None:
         """The tree of an advertisement; without advertisements, that of the broker itself."""

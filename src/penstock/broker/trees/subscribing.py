@@ -132,6 +132,11 @@ class Subscribing:
             if entry is not None and tree not in entry.trees and overlaps(entry.filter, predicate):
                 self._table.put(source, Entry(entry.filter, entry.trees | {tree}))
 
+    def bound_clients(self, tree: Tree) -> list[str]:
+        """The clients that want events of a tree."""
+        links = dict.fromkeys(source.link for source in self._table.bound(tree))
+        return [link for link in links if link in self._clients]
+
     def unbind(self, tree: Tree) -> None:
         """What clients want does not come along this tree any more."""
         for source in self._table.bound(tree):

@@ -40,7 +40,10 @@ class Branch:
 
 
 class Stump(NamedTuple):
-    """What is remembered of a tree that is gone: its last epoch; whether it was unadvertised; since when."""
+    """What is remembered of a tree that is gone: its last epoch; whether it was unadvertised; since when.
+
+    Of one that was not, since when there was no way to it.
+    """
 
     epoch: int
     unadvertised: bool
@@ -86,6 +89,10 @@ class Trees:
         """The trees whose events are asked for on this link: it is the way there, or was a moment ago."""
         left = self._left.get(link)
         return self.through(link) if not left else self.through(link) | left.keys()
+
+    def lingering(self, link: str) -> list[Tree]:
+        """The trees whose events still come by this link, which is no longer the way to them."""
+        return list(self._left.get(link, ()))
 
     def linger(self, tree: Tree, link: str, until: float) -> None:
         """Go on asking for the events of a tree on the way that has just been left."""
@@ -140,6 +147,11 @@ class Trees:
         """The trees to which neighbours know a way, and this broker none: those to ask for."""
         return [tree for tree in self._offers if self.is_missed(tree)]
 
+    def lost_since(self, tree: Tree) -> float:
+        """Since when there has been no way to a tree that is gone; -inf if it was never heard of."""
+        stump = self._stumps.get(tree)
+        return float("-inf") if stump is None else stump.since
+
     def last_epoch(self, tree: Tree) -> int:
         """The highest epoch that has been seen of a tree."""
         known = self._known.get(tree) or self._stumps.get(tree)
@@ -169,7 +181,7 @@ class Trees:
         self._leave(tree, branch.way)
         for link in list(self._left):
             self._stay(tree, link)
-        self._stumps[tree] = Stump(branch.epoch, unadvertised, now)
+        self._stumps[tree] = Stump(branch.epoch, unadvertised, now if unadvertised else branch.orphan_since)
         while len(self._stumps) > _STUMPS_MAX:
             del self._stumps[next(iter(self._stumps))]
 

@@ -25,6 +25,8 @@ _COUNTS: Final = {
     "late": "Events delivered late, after a fault.",
     "stranded": "Events on links that failed, which are sent again by whoever has them.",
     "rescued": "Events of this broker's publishers that were sent again after a failure.",
+    "replayed": "Events of this broker's publishers that were sent again to those who had been away.",
+    "missed": "Events that clients may have missed, because they were no longer kept.",
     "lost": "Events given up after they were sent again several times, or whose publisher was gone.",
     "dropped": "Events that slow clients missed.",
     "slow": "Times that a client was paused or dropped for being slow.",

@@ -18,6 +18,7 @@ from penstock.wire.greetings import Welcome
 from penstock.wire.requests import (
     Answer,
     Ask,
+    Behind,
     Bye,
     Denied,
     Done,
@@ -120,8 +121,11 @@ class ClientCore:
         if self.line.is_closed:
             raise self.line.error or NetworkError("the client is closed")
 
-    def begin(self, session: Session, welcome: Welcome) -> int:
-        """A new session: say everything anew, and publish again what was not acknowledged."""
+    def begin(self, session: Session, welcome: Welcome, silent: float) -> int:
+        """A new session: say everything anew, and publish again what was not acknowledged.
+
+        Nothing was heard for so many seconds, in which events may have been missed.
+        """
         self.outlet.frame_bytes = welcome.frame_bytes
         self._granted = welcome.granted
         for key, text in self.advertised.items():
@@ -130,7 +134,7 @@ class ClientCore:
         self._intake.is_restating = bool(self.wanted)
         last = next(reversed(self.wanted), None)
         for key, text in self.wanted.items():
-            self._say(Want(_RESTATED if key == last else 0, key, text))
+            self._say(Want(_RESTATED if key == last else 0, key, text, silent))
         for request, _on_done, _on_failed in self._asked.values():
             self._say(request)
         return self.outlet.use(session)
@@ -176,6 +180,8 @@ class ClientCore:
                 self.line.notify("rejected", answer.reason)
         elif isinstance(answer, Notify):
             self.line.notify(answer.kind, answer.text, answer.count)
+        elif isinstance(answer, Behind):
+            self.line.is_behind(answer.seconds)
         elif isinstance(answer, Traced):
             if answer.trace in self._reports:
                 self._reports[answer.trace] = answer.json

@@ -9,6 +9,7 @@ from penstock.errors import AccessError, NetworkError, WireError
 from penstock.node.client.notices import Notice
 from penstock.node.connection import FrameConnection
 from penstock.node.opening import Opening, RefusedError, Way
+from penstock.node.standstill import Standstill
 from penstock.node.world import Timer, World
 from penstock.wire.blocks import Block
 from penstock.wire.frames import Kind
@@ -24,11 +25,22 @@ _SILENT_MAX: Final = 12.0
 """Seconds without a word after which a broker is taken for dead; it is pinged in between."""
 
 
+_SILENT_SLACK: Final = 0.5
+"""Seconds that are added to how long nothing was heard: clocks tick."""
+
+
+_MISSING_S: Final = 60.0
+"""Seconds for which it is remembered that events are yet to come."""
+
+
 class Talker(Protocol):
     """Whoever has something to say to the broker."""
 
-    def begin(self, session: Session, welcome: Welcome) -> int:
-        """There is a new session: say everything anew; return how many events are published again."""
+    def begin(self, session: Session, welcome: Welcome, silent: float) -> int:
+        """There is a new session: say everything anew; return how many events are published again.
+
+        Nothing was heard from the broker before for so many seconds.
+        """
 
     def receive(self, number: int, block: Block) -> None:
         """Events have come, in a frame of this number."""
@@ -82,6 +94,11 @@ class Line:
         self._next_try: Timer | None = None
         self._next_look: Timer | None = None
         self._looked_at = 0.0
+        self._standstill = Standstill(world.time(), _SILENT_MAX / 4)
+        self._heard_at = 0.0
+        """When something was last heard by a connection that is lost."""
+        self._missing_since, self._missing_at = 0.0, float("-inf")
+        """Since when events may be missing, and when that was known last."""
 
     @property
     def is_connected(self) -> bool:
@@ -109,6 +126,7 @@ class Line:
 
         def opened() -> None:
             self._looked_at = self._world.time()
+            self._standstill.tick(self._looked_at)
             self._next_look = self._world.call_later(_SILENT_MAX / 4, self._look)
             on_open()
 
@@ -182,19 +200,34 @@ class Line:
             again = self.session.resume(welcome.received)
         else:
             self.session = Session(min(welcome.window, CLIENT_WINDOW))
-            sent_again = self._talker.begin(self.session, welcome)
+            silent = 0.0 if is_first else self._silent()
+            sent_again = self._talker.begin(self.session, welcome, silent)
         self._connection, self._opening = connection, None
         if again:
             connection.write(again)
         self.flush()
         if is_first:
             return
-        self.notify("reconnected", f"connected to {welcome.broker}")
+        text = f"connected to {welcome.broker}"
         if not welcome.resumed:
-            text = f"{before} did not keep the session: events may have been missed, or may come late"
+            text += f"; {before} did not keep the session: what was missed is sent again, and may come late"
             if sent_again:
                 text += f"; {sent_again:,} events were published again"
-            self.notify("missed", text, sent_again)
+        self.notify("reconnected", text, sent_again)
+
+    def is_behind(self, seconds: float) -> None:
+        """Events of the last seconds are yet to come: whichever broker is next is asked for them."""
+        now = self._world.time()
+        self._missing_since, self._missing_at = now - seconds, now
+
+    def _silent(self) -> float:
+        """For how long events may be missing, now that there is a new session."""
+        now = self._world.time()
+        since = self._heard_at - _SILENT_SLACK
+        if now - self._missing_at < _MISSING_S:
+            since = min(since, self._missing_since)
+        self.is_behind(now - since)
+        return now - since
 
     def _try_again(self, current: int, wait: float) -> None:
         """Try the same broker first, which may have kept the session; then the others, again and again."""
@@ -251,6 +284,8 @@ class Line:
         if connection is not self._connection:
             return
         self._connection = None
+        now = self._world.time()
+        self._heard_at = min(connection.heard_at, now) - self._standstill.seconds(now)
         if self.is_closed:
             return
         if not self._reconnects or self.error is not None:
@@ -271,6 +306,7 @@ class Line:
         """Notice a broker that says nothing at all any more."""
         self._next_look = self._world.call_later(_SILENT_MAX / 4, self._look)
         now = self._world.time()
+        self._standstill.tick(now)
         # If this process stood still itself, nobody has been pinged: the broker has until the next look.
         was_away = now - self._looked_at > _SILENT_MAX / 2
         self._looked_at = now

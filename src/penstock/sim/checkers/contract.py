@@ -1,10 +1,11 @@
 """The delivery contract of docs/OPERATIONS.md, held against whole nodes and clients, event by event.
 
 An event that is acknowledged was taken by every client that was known to want it, once and for all its
-subscriptions; or that client was told that it missed something; or the contract says that it is not told,
-which is worked out from what really was apart, and for how long (`penstock.sim.whole.timeline`).
+subscriptions; or that client was told that it missed something; or nobody is left who could tell, which is
+worked out from what really happened (`penstock.sim.whole.timeline`).
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import ClassVar, Final, cast
 
@@ -31,6 +32,8 @@ _REJOINING: Final = 5.0
 _JUST: Final = 0.5
 """Seconds by which what brokers measure may be shorter than what was: their clocks tick, and go wrong."""
 
+
+_FOREVER: Final = float("inf")
 
 _IN_TIME: Final = 1.0
 """Seconds before events are sent again, by which a client must have found another broker."""
@@ -65,10 +68,10 @@ class Kept(WholeChecker):
 
     holds: ClassVar[tuple[str, ...]] = (
         "An acknowledged event was taken by every client whose subscription the publisher's broker knew.",
-        "A client that missed an acknowledged event is told, unless a larger part of the network is cut off.",
+        "A client that missed an acknowledged event is told, unless the broker that kept it died.",
         "No client gets an event twice for one subscription.",
         "Every published event is acknowledged, rejected, or reported as failed in the end.",
-        "A cut shorter than `resume` + `grace` loses nothing.",
+        "Who is away for less than `keep` misses nothing, within `keep_bytes`.",
         "A killed broker loses nothing if another path exists and its clients reach another broker in time.",
     )
 
@@ -76,6 +79,11 @@ class Kept(WholeChecker):
         super().__init__(network)  # type: ignore[arg-type]
         self.checked = 0
         """Deliveries that had to be, or had to be excused."""
+        self.excused: Counter[str] = Counter()
+        """Deliveries that were not made, by why that is allowed; and how often clients were told."""
+        self._missed: list[str] = []
+        self._missing: set[str] = set()
+        """The clients that were told that they missed something, and those that did."""
         self._void = 0
         self._sent: dict[Hashable, Sent] = {}
         self._judged: set[Hashable] = set()
@@ -93,8 +101,6 @@ class Kept(WholeChecker):
         times = network.times
         self._recovered = times.lease + _REJOINING
         self._patience = times.resume + times.grace
-        # A neighbour that stands still, or whose line stalls, is missed only after some pings.
-        self._pause = 3 * times.ping + times.resume + _JUST
 
     # What is known
 
@@ -154,14 +160,11 @@ class Kept(WholeChecker):
         self._told.setdefault(client.name, []).append((now, notice.kind))
         if notice.kind == "missed":
             self._look_at_missed(client, now)
-            # Its subscriptions may be new to whoever publishes, and have to spread again.
-            for key, predicate in client.subscriptions.items():
-                if (client.name, key) in self._taken:
-                    self._taken[client.name, key] = now, predicate
 
     def _look_at_missed(self, client: Client, now: float) -> None:
         """A connection that breaks and can be made again at once loses nothing, so that nothing is missed."""
-        if not self._last_calm or self.network.known.has_no_rest:
+        self._missed.append(client.name)
+        if not self._last_calm:
             # Brokers of a network that begins are still finding each other.
             return
         window = self._recovered + self.network.times.linger
@@ -187,14 +190,15 @@ class Kept(WholeChecker):
         self._wrong = []
         for sent in self._sent.values():
             if sent.settled_at is None and not self._is_another(sent.client, sent.at):
-                what = f"{_called(sent)} was never acknowledged"
-                if not self.network.known.explain(sent.at, self.network.now):
-                    yield what
+                yield f"{_called(sent)} was never acknowledged"
         self._void = 0
         tally, found = self._ledger.judge(self._excuses)
         self.checked += tally.expected - self._void
         for finding in found:
             yield from self._told_of(finding)
+        self.excused["missed, told"] += len(self._missed)
+        self.excused["missed, told in vain"] += sum(name not in self._missing for name in self._missed)
+        self._missed, self._missing = [], set()
         self._judged |= self._sent.keys()
         self._sent.clear()
 
@@ -205,7 +209,7 @@ class Kept(WholeChecker):
         if sent is None:
             if finding.name not in self._judged:
                 yield f"{who} got {finding.name}, which nobody has published"
-            elif not self.network.known.has_no_rest:
+            else:
                 yield f"{who} got {finding.name} when the network should long have been at rest"
         elif finding.sort == "twice":
             yield f"{who} got {_called(sent)} twice for {key}"
@@ -225,21 +229,23 @@ class Kept(WholeChecker):
         if key not in client.subscriptions or self._taken[client.name, key][0] > sent.at:
             self._void += 1
             return True
-        if self._is_excused(sent, sent.settled_at, client):
-            return True
-        return self.network.known.explain(sent.at, sent.settled_at)
+        excuse = self._excuse(sent, sent.settled_at, client)
+        if excuse:
+            self.excused[excuse] += 1
+            self._missing.add(client.name)
+        return bool(excuse)
 
-    def _is_excused(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
-        """Whether the contract lets a client miss an event."""
+    def _excuse(self, sent: Sent, settled_at: float, client: WholeClient) -> str:
+        """Why the contract lets a client miss an event; "" if it does not."""
         if self._is_rescued(sent, settled_at, client):
-            return False
+            return ""
         if any(at >= sent.at and kind in _TELLING for at, kind in self._told.get(client.name, ())):
-            return True
+            return "told"
         if any(at >= sent.at and kind == "lost" for at, kind in self._told.get(sent.client.name, ())):
-            return True
-        if self._has_moved_apart(sent, settled_at, client):
-            return True
-        return any(self._was_cut_off(sent, settled_at, home, client) for home in sent.homes)
+            return "publisher told"
+        if self._is_keeper_dead(sent, settled_at):
+            return "keeper died"
+        return "never met" if self._never_met(sent, settled_at, client) else ""
 
     def _is_rescued(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
         """Whether nothing may be lost even so: only one broker died, and the client went on in time."""
@@ -261,30 +267,30 @@ class Kept(WholeChecker):
             began <= settled_at and ended >= died for began, ended in timeline.apart(homes[0], homes[1])
         )
 
-    def _has_moved_apart(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
-        """Whether the publisher had gone to a broker that the client could not reach in time."""
+    def _is_keeper_dead(self, sent: Sent, settled_at: float) -> bool:
+        """Whether the broker that kept it died, while something else had kept it from being delivered."""
         timeline = self.network.timeline
-        for at, broker in sent.client.moves(sent.known_at, settled_at):
-            for home in client.brokers_since(sent.at):
-                for began, ended in timeline.apart(broker, home):
-                    if began <= at + _SPREAD and ended >= at:
-                        return True
-        return False
+        deaths = [
+            fault
+            for fault in timeline.faults
+            if fault.kind in ("crash", "vanish")
+            and fault.about == (sent.homes[-1],)
+            and fault.began >= sent.at
+        ]
+        others = list(timeline.during(sent.at - self._recovered, settled_at + self._recovered))
+        return any(other is not death for death in deaths for other in others)
+
+    def _never_met(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
+        """Whether the broker that kept it and those of the client could never reach each other since."""
+        return all(
+            any(began <= settled_at and ended == _FOREVER for began, ended in apart)
+            for broker in client.brokers_since(sent.at)
+            for apart in [list(self.network.timeline.apart(sent.homes[-1], broker))]
+        )
 
     def _is_another(self, client: WholeClient, since: float) -> bool:
         """Whether a client is another one than then."""
         return client.since > since
-
-    def _was_cut_off(self, sent: Sent, settled_at: float, home: str, client: WholeClient) -> bool:
-        """Whether the client's broker was part of a larger part that could not be reached for too long."""
-        timeline = self.network.timeline
-        for broker in client.brokers_since(sent.at):
-            for began, ended in timeline.apart(home, broker):
-                is_long = timeline.waking(broker, began, ended) >= self._patience - _JUST
-                meets = began <= settled_at and ended + _REJOINING >= sent.at
-                if is_long and meets and timeline.company(broker, began, ended, self._pause):
-                    return True
-        return False
 
 
 class Idle(WholeChecker):

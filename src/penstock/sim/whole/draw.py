@@ -13,7 +13,7 @@ from penstock.routing.schemes.catalog import SCHEMES
 from penstock.sim.plan import Plan, Step
 from penstock.workloads import topologies
 
-_QUICK: Final = Times(ping=1.5, lease=10.0, linger=20.0)
+_QUICK: Final = Times(ping=1.5, lease=10.0, linger=20.0, keep=25.0)
 """Brokers that notice silence sooner, so that runs are shorter. As with the defaults, a neighbour's lease
 ends later than its silence is noticed, and what was for it is kept."""
 

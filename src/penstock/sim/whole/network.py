@@ -28,7 +28,6 @@ from penstock.sim.counts import Counts
 from penstock.sim.links import LinkModel
 from penstock.sim.observers import Observers
 from penstock.sim.whole.clients import WholeClient
-from penstock.sim.whole.known import KnownDefects
 from penstock.sim.whole.lines import Lines
 from penstock.sim.whole.process import Process
 from penstock.sim.whole.timeline import Timeline
@@ -185,7 +184,6 @@ class WholeNetwork(Clock):
         self.lines = Lines(self, self.random)
         self.nodes: dict[str, WholeNode] = {}
         self.clients: dict[str, WholeClient] = {}
-        self.known = KnownDefects(self.protocol.name, self.timeline, self.times, self.nodes)
         self._edges: dict[tuple[str, str], LinkModel] = {}
         self._sent_at: dict[tuple[str, int], float] = {}
 
@@ -505,7 +503,7 @@ class WholeNetwork(Clock):
             self._note()
 
     def flip(self, a: str, b: str) -> None:
-        """The next frame from one process to the other says a wrong length."""
+        """A bit of what one process says next to the other is wrong when it gets there."""
         self._fault("Flip", a, b)
         self.timeline.strike("flip", (a, b), self.now)
         self.lines.line(a, b).flips.add(a)

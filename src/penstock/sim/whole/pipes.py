@@ -32,7 +32,7 @@ class Line:
         self.is_cut = False
         """Whether connections break, and new ones are refused."""
         self.flips: set[str] = set()
-        """From which of the two the next frame is to have a wrong length."""
+        """From which of the two the next bytes are to have a wrong bit."""
 
 
 class End:
@@ -229,8 +229,9 @@ class End:
 
 
 def _flipped(data: bytes, random: Random) -> bytes:
-    """The same with one bit of the length of its first frame wrong."""
+    """The same with one bit wrong, as often as not in the length of its first frame."""
     changed = bytearray(data)
-    bit = random.randrange(8 * min(_LENGTH_BYTES, len(data)))
+    first = min(_LENGTH_BYTES, len(data)) if random.random() < 0.5 else len(data)
+    bit = random.randrange(8 * first)
     changed[bit // 8] ^= 1 << (bit % 8)
     return bytes(changed)

@@ -1,0 +1,77 @@
+"""What was published here lately, kept for those who could not be reached (`penstock.broker.effects.Keep`).
+
+An event's time in it is when everybody who was known had dealt with it. So of those who could be reached
+until a time, nobody has missed what was finished before.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from typing import Final, TypeAlias
+
+from penstock.model.names import Tree
+from penstock.node.links import Link
+from penstock.wire.blocks import Block
+
+Frame: TypeAlias = tuple[Link, int]
+"""The link that a frame came by, and its number there."""
+
+_BUCKET_S: Final = 1.0
+_BUCKETS_MAX: Final = 3_600
+"""Of what is no longer kept, how much it was is known by the second, for an hour."""
+
+
+class History:
+    """Blocks of events, for some seconds and bytes."""
+
+    def __init__(self, keep: float, most: int) -> None:
+        self.size = 0
+        """Bytes of all that is kept."""
+        self._keep = keep
+        self._most = most
+        self._open: dict[Frame, Block] = {}
+        self._done: deque[tuple[float, Block]] = deque()
+        self._dropped: dict[Tree, list[list[float]]] = {}
+        """Of each tree, seconds and how many events of them have been dropped."""
+
+    def keep(self, block: Block, frame: Frame) -> None:
+        """Keep events, from before anybody has dealt with them."""
+        if frame not in self._open:
+            self._open[frame] = block
+            self.size += len(block.data)
+
+    def finish(self, frame: Frame, now: float) -> None:
+        """Everybody has dealt with them, or nobody waits any longer."""
+        block = self._open.pop(frame, None)
+        if block is not None:
+            self._done.append((now, block))
+        self.trim(now)
+
+    def trim(self, now: float) -> None:
+        """Drop what is too old or too much."""
+        done = self._done
+        while done and (self.size > self._most or done[0][0] < now - self._keep):
+            at, block = done.popleft()
+            self.size -= len(block.data)
+            self._note_dropped(block, at)
+
+    def _note_dropped(self, block: Block, at: float) -> None:
+        buckets = self._dropped.setdefault(block.header.tree, [])
+        if buckets and at - buckets[-1][0] < _BUCKET_S:
+            buckets[-1][1] += len(block)
+            return
+        buckets.append([at, len(block)])
+        if len(buckets) > _BUCKETS_MAX:
+            del buckets[0]
+        for tree in [tree for tree, known in self._dropped.items() if known[-1][0] < at - _BUCKETS_MAX]:
+            del self._dropped[tree]
+
+    def since(self, tree: Tree, time: float) -> list[Block]:
+        """The events of a tree that were not finished at a time, in the order in which they were."""
+        done = [block for at, block in self._done if at >= time and block.header.tree == tree]
+        return done + [block for block in self._open.values() if block.header.tree == tree]
+
+    def dropped_since(self, tree: Tree, time: float) -> int:
+        """How many events of a tree that were not finished at a time are no longer kept."""
+        buckets = self._dropped.get(tree, [])
+        first = bisect_left(buckets, [time - _BUCKET_S, 0])
+        return int(sum(count for at, count in buckets[first:] if at + _BUCKET_S > time))

@@ -1,0 +1,66 @@
+"""Sends kept events again, some at a time, for cores that ask for it (`penstock.broker.effects.Replay`)."""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock.broker.effects import Replay
+from penstock.broker.local import Replayed
+from penstock.node.history import History
+from penstock.wire.blocks import Block
+from penstock.wire.sessions import Custody
+
+if TYPE_CHECKING:
+    from penstock.node.runtime import Runtime
+
+_CHUNK_BYTES: Final = 2**20
+"""Bytes that are sent again at once; the next wait until these are dealt with."""
+
+_SLACK_S: Final = 3.0
+_SLACK_SHARE: Final = 0.02
+"""What is added to the seconds that are asked for: questions take a while to arrive, and clocks go wrong."""
+
+
+class Replaying:
+    """What is being sent again."""
+
+    def __init__(self, runtime: "Runtime", history: History) -> None:
+        self._runtime = runtime
+        self._history = history
+
+    def ask(self, replay: Replay, now: float) -> None:
+        """Send events again, once all is carried out that is being."""
+        blocks: deque[Block] = deque()
+        missed = 0
+        if replay.seconds > 0:
+            self._history.trim(now)
+            since = now - replay.seconds
+            missed = self._history.dropped_since(replay.tree, since)
+            slack = _SLACK_S + _SLACK_SHARE * replay.seconds
+            blocks.extend(self._history.since(replay.tree, since - slack))
+        self._runtime.world.call_later(0, self._send, replay, blocks, missed)
+
+    def _send(self, replay: Replay, blocks: deque[Block], missed: int) -> None:
+        """Send some, and the rest when these are dealt with; then say so."""
+        runtime = self._runtime
+        now = runtime.world.time()
+        if not blocks:
+            runtime.handle(Replayed(replay.tree, replay.number, missed), "", now)
+            runtime.flush()
+            return
+
+        def go_on(_succeeded: bool) -> None:
+            runtime.world.call_later(0, self._send, replay, blocks, missed)
+
+        custody = Custody(go_on)
+        size, mark = 0, runtime.world.mark()
+        while blocks and size < _CHUNK_BYTES:
+            block = blocks.popleft()
+            size += len(block.data)
+            header = msgspec.structs.replace(block.header, rescued=mark, trace="", replay=True)
+            effects = runtime.core.handle(block.with_header(header), "", now)
+            runtime.carry_out(effects, now, custody)
+            runtime.counts["replayed"] += len(block)
+        custody.release()
+        runtime.flush()
