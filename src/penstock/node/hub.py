@@ -10,6 +10,7 @@ from penstock.node.admission import Admission
 from penstock.node.connection import FrameConnection
 from penstock.node.identity import Identity
 from penstock.node.links import Link, LinkPhase
+from penstock.node.logs import LOG
 from penstock.node.opening import RefusedError
 from penstock.node.runtime import Runtime
 from penstock.node.world import World
@@ -23,8 +24,6 @@ from penstock.wire.greetings import (
     write_refused,
     write_welcome,
 )
-
-_LOG: Final = logging.getLogger("penstock.net")
 
 _SPENT_MAX: Final = 0.25
 _SPENT_FACTOR: Final = 9
@@ -90,7 +89,7 @@ class Hub:
             self._fail(link, connection, str(error), now)
         except Exception:
             # A mistake of ours must not take the broker down, nor be repeated by whoever led to it.
-            _LOG.exception("%s: the link to %s led to an error", self._name, link.peer)
+            LOG.exception("%s: the link to %s led to an error", self._name, link.peer)
             self._fail(link, connection, "internal error", now)
         spent = self._clock() - now
         if link.is_client and spent > _SPENT_MAX:
@@ -99,7 +98,7 @@ class Hub:
         self.flush()
 
     def _fail(self, link: Link, connection: FrameConnection, reason: str, now: float) -> None:
-        _LOG.warning("%s: %s is cut off: %s", self._name, link.peer, reason)
+        LOG.warning("%s: %s is cut off: %s", self._name, link.peer, reason)
         connection.close("protocol", reason)
         self._runtime.give_up(link, now)
 
@@ -156,7 +155,7 @@ class Hub:
             return self._let_in(connection, hello)
         except RefusedError as refusal:
             level = logging.WARNING if hello.role == "broker" and refusal.code != "linked" else logging.INFO
-            _LOG.log(level, "%s: %s %s is refused: %s", self._name, hello.role, hello.name, refusal)
+            LOG.log(level, "%s: %s %s is refused: %s", self._name, hello.role, hello.name, refusal)
             connection.write([write_refused(refusal.code, str(refusal))])
             connection.close()
             return None
