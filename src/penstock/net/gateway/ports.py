@@ -140,6 +140,9 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     head_bytes: int = 2**16
     """Bytes of a request's line and headers."""
 
+    headers: int = 200
+    """Headers of one request: browsers send some thirty."""
+
     filter_length: int = 2**15
     """Characters of a filter."""
 
