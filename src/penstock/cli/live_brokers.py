@@ -62,6 +62,11 @@ def _add_broker(commands: "Commands[argparse.ArgumentParser]") -> None:
     broker.add_argument(
         "--token-secret", metavar="FILE", help="let in only clients whose token is signed with this secret"
     )
+    broker.add_argument(
+        "--allow-anonymous",
+        action="store_true",
+        help="listen beyond this machine without tokens: whoever reaches it may read and publish everything",
+    )
     broker.add_argument("--tls-cert", metavar="FILE", help="the broker's certificate, for penstocks://")
     broker.add_argument("--tls-key", metavar="FILE", help="its key, where that is not in the same file")
     broker.add_argument("--tls-ca", metavar="FILE", help="who vouches for other brokers")

@@ -41,6 +41,7 @@ def mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
     yield from _tls_mistakes(config)
     yield from _token_mistakes(config)
     yield from _file_mistakes(config)
+    yield from open_to_all(config)
 
 
 def shared_addresses(configs: "Sequence[BrokerConfig]") -> Iterator[Mistake]:
@@ -60,6 +61,29 @@ def shared_addresses(configs: "Sequence[BrokerConfig]") -> Iterator[Mistake]:
                 what = f"{address.host}:{address.port} is an address of {owners[place]} already"
                 yield f"broker[{at}].{key}", f"{what}; give another port"
             owners[place] = config.name
+
+
+def open_to_all(config: "BrokerConfig") -> Iterator[Mistake]:
+    """Addresses that other machines reach, and where nobody says who they are; unless that is allowed."""
+    if config.allow_anonymous or (config.tokens.is_on and config.tokens.required):
+        return
+    listed = [(f"listen[{at}]", url, parse_url) for at, url in enumerate(config.listen)]
+    if config.tls.verify_clients:
+        listed = [place for place in listed if not place[1].lower().startswith("penstocks:")]
+    if config.gateway.listen:
+        listed.append(("gateway.listen", config.gateway.listen, parse_gateway_url))
+    for key, url, parse in listed:
+        try:
+            address = parse(url)
+        except InputError:
+            continue  # which is told elsewhere
+        if not address.is_loopback:
+            yield (
+                key,
+                f"{address} can be reached from other machines, and no token is required there: give "
+                "tokens.secret_file (penstock token --new-secret FILE makes one), or allow_anonymous = true "
+                "if everybody who reaches it may read and publish everything",
+            )
 
 
 def cautions(config: "BrokerConfig") -> list[str]:

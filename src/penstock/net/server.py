@@ -11,6 +11,7 @@ from penstock import __version__
 from penstock.errors import InputError, NetworkError
 from penstock.net.addresses import Address, parse_url
 from penstock.net.admitting import admission_of
+from penstock.net.checks import open_to_all
 from penstock.net.config import BrokerConfig
 from penstock.net.connector import BrokerConnector
 from penstock.net.matching import EngineMatching, warm
@@ -28,6 +29,9 @@ class Server:
     """One broker. `start`, then `drain` and `close`."""
 
     def __init__(self, config: BrokerConfig) -> None:
+        """Raises InputError where the settings leave it open to everybody, and do not say so."""
+        for key, what in open_to_all(config):
+            raise InputError(f"{config.name}: {key}: {what}")
         self.config = config
         self.gateway_url: str | None = None
         self.node = Node(
