@@ -589,7 +589,7 @@ def test_brokers_with_certificates_of_one_authority_are_linked(tmp_path: Path) -
     async def main() -> None:
         made = Certificates(tmp_path)
         async with (
-            serving(config("a", listen=TLS, tls=made.config("a"))) as (a,),
+            serving(config("a", listen=TLS, tls=made.config("a"), peer_names=["b"])) as (a,),
             serving(config("b", listen=TLS, tls=made.config("b"), peers=a.urls)) as (b,),
         ):
             link = await link_of(b)
@@ -623,13 +623,68 @@ def test_a_broker_is_not_taken_whose_certificate_has_another_name(tmp_path: Path
     async def main() -> None:
         made = Certificates(tmp_path)
         async with (
-            serving(config("a", listen=TLS, tls=made.config("a"))) as (a,),
+            serving(config("a", listen=TLS, tls=made.config("a"), peer_names=["b"])) as (a,),
             serving(config("b", listen=TLS, tls=made.config("b", hosts=("z",)), peers=a.urls)) as (b,),
         ):
             why = await link_of(b)
             assert isinstance(why, str)
             assert "not one of a broker called 'b'" in why
             assert a.status()["links"] == []
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [([], "a certificate alone does not let 'alice' join as a broker"), (["b"], "peer_names does not list")],
+)
+def test_a_certificate_of_a_client_does_not_let_its_holder_join_as_a_broker(
+    names: list[str], said: str, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        made = Certificates(tmp_path)
+        async with (
+            serving(config("a", listen=TLS, tls=made.config("a"), peer_names=names)) as (a,),
+            serving(config("alice", listen=TLS, tls=made.config("alice"), peers=a.urls)) as (alice,),
+        ):
+            why = await link_of(alice)
+            assert isinstance(why, str)
+            assert said in why
+            assert a.status()["links"] == []
+
+    run(main)
+
+
+@pytest.mark.parametrize("has", ["certificate", "secret", "both"])
+def test_where_a_secret_and_certificates_are_set_a_broker_needs_both(has: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        made = Certificates(tmp_path)
+        shared = secret(tmp_path, "right secret")
+        listen = [*TLS, "penstock://127.0.0.1:0"]
+        async with serving(config("a", listen=listen, tls=made.config("a"), peer_secret_file=shared)) as (a,):
+            encrypted, plain = a.urls
+            given: dict[str, dict[str, Any]] = {
+                "certificate": {"peers": [encrypted], "tls": made.config("b")},
+                "secret": {"peers": [plain], "peer_secret_file": shared},
+                "both": {"peers": [encrypted], "tls": made.config("b"), "peer_secret_file": shared},
+            }
+            async with serving(config("b", **given[has])) as (b,):
+                link = await link_of(b)
+                assert isinstance(link, dict) is (has == "both"), link
+
+    run(main)
+
+
+def test_a_broker_that_answers_and_is_not_listed_is_not_taken(tmp_path: Path) -> None:
+    async def main() -> None:
+        made = Certificates(tmp_path)
+        async with (
+            serving(config("a", listen=TLS, tls=made.config("a"), peer_names=["b"])) as (a,),
+            serving(config("b", tls=made.config("b"), peers=a.urls, peer_names=["c"])) as (b,),
+        ):
+            why = await link_of(b)
+            assert isinstance(why, str)
+            assert "peer_names does not list a broker called 'a'" in why
 
     run(main)
 

@@ -411,3 +411,19 @@ def test_a_broker_beyond_this_machine_is_taken_with_tokens_or_certificates() -> 
 def test_a_server_refuses_to_be_open_however_its_settings_were_made() -> None:
     with pytest.raises(InputError, match="b1: listen"):
         Server(BrokerConfig(name="b1", listen=["penstock://0.0.0.0:0"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("peer_names = ['b 2']", "peer_names[0]: 'b 2' is no broker's name"),
+        (
+            "peer_names = ['*']\n[tls]\ncert = 'b1.pem'\nca = 'ca.pem'\nverify_clients = true",
+            "peer_names: * lets every client with a certificate join as a broker",
+        ),
+    ],
+)
+def test_names_of_brokers_that_let_clients_join_are_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(f"name = 'b1'\n{text}")
+    assert said in str(caught.value)

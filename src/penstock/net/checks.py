@@ -39,6 +39,7 @@ def mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
     yield from _gateway_mistakes(config)
     yield from _size_mistakes(config)
     yield from _tls_mistakes(config)
+    yield from _peer_name_mistakes(config)
     yield from _token_mistakes(config)
     yield from _file_mistakes(config)
     yield from open_to_all(config)
@@ -187,6 +188,15 @@ def _tls_mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
         yield "tls.key", "is the key of a certificate; give tls.cert"
     if tls.verify_clients and tls.ca is None:
         yield "tls.verify_clients", "somebody must vouch for clients; give tls.ca"
+
+
+def _peer_name_mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
+    for at, name in enumerate(config.peer_names):
+        if name != "*" and not _NAME.fullmatch(name):
+            yield f"peer_names[{at}]", f"{name!r:.80} is no broker's name; write one, or * for any"
+    if "*" in config.peer_names and config.tls.verify_clients and config.peer_secret_file is None:
+        what = "* lets every client with a certificate join as a broker; list the brokers' names"
+        yield "peer_names", f"{what}, or give peer_secret_file"
 
 
 def _token_mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
