@@ -18,6 +18,10 @@ from penstock.net.gateway.ports import GatewayLimits
 from penstock.net.gateway.problems import RefusedError, problem
 
 _ALLOWED_HEADERS: Final = "authorization, content-type, last-event-id"
+LIMITED: Final = "penstock.limited"
+"""In the state of a request: whether its connection is only let in for looks at the gateway's health."""
+HEALTH_PATHS: Final = ("/healthz", "/readyz", "/metrics")
+"""What is answered however many connections there are."""
 _HEADER_BYTES: Final = 4
 """Bytes of a header beside its name and value: a colon, a space and the line's end."""
 _HEADERS: Final = {
@@ -50,6 +54,7 @@ class Guard:
         outward = self._with_headers(send, origin)
         try:
             self._check_head(scope, headers)
+            self._check_room(scope)
             self._check_host(headers.getlist("host"))
             self._check_origin(origins)
         except RefusedError as error:
@@ -78,6 +83,12 @@ class Guard:
         if "transfer-encoding" in headers and "content-length" in headers:
             what = "say Content-Length or Transfer-Encoding, not both"
             raise RefusedError(400, what, {"Connection": "close"})
+
+    def _check_room(self, scope: Scope) -> None:
+        """Where there is no room for another connection, there still is for a look at the health."""
+        if scope.get("state", {}).get(LIMITED) and scope["path"] not in HEALTH_PATHS:
+            what = f"there are already {self._limits.connections:,} connections open"
+            raise RefusedError(503, what, {"Connection": "close"})
 
     def _check_host(self, given: list[str]) -> None:
         if self._hosts is None:

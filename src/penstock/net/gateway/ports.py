@@ -135,7 +135,10 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Connections kept for publishing, one a token."""
 
     connections: int = 10_000
-    """Sockets open at once."""
+    """Sockets open at once. Beyond that there is room for looks at the gateway's health only."""
+
+    connections_per_address: int = 1_000
+    """Of these, from one address."""
 
     head_bytes: int = 2**16
     """Bytes of a request's line and headers."""
@@ -151,6 +154,9 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     heartbeat_s: float = 15.0
     """The pause between two signs of life on an event stream."""
+
+    head_s: float = 10.0
+    """How long a connection may take to make a request, from its first byte to the last of its headers."""
 
     read_s: float = 30.0
     """How long a request's body may take to arrive."""
