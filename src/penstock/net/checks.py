@@ -176,6 +176,9 @@ def _size_mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
     if limits.peer_frame_bytes < limits.frame_bytes:
         what = f"what a client may send must fit into it; give at least frame_bytes, {limits.frame_bytes}"
         yield "limits.peer_frame_bytes", what
+    if limits.unfinished_bytes < limits.peer_frame_bytes:
+        what = f"one frame of a broker must fit into it; give at least {limits.peer_frame_bytes}"
+        yield "limits.unfinished_bytes", what
     if times.ping >= times.lease:
         yield "times.ping", f"must be shorter than the lease, {times.lease:g}; a few times in it is right"
     if times.resume >= times.lease:

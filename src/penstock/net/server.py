@@ -15,7 +15,7 @@ from penstock.net.checks import open_to_all
 from penstock.net.config import BrokerConfig
 from penstock.net.connector import BrokerConnector
 from penstock.net.matching import EngineMatching, warm
-from penstock.net.sockets import SocketProtocol, TcpWay
+from penstock.net.sockets import AcceptedProtocol, TcpWay
 from penstock.net.tls import peer_context, server_context
 from penstock.net.world import AsyncioWorld
 from penstock.node.connection import CLOSE_SECONDS, FrameConnection
@@ -78,7 +78,7 @@ class Server:
         context = self._server_context() if address.tls else None
         try:
             listener = await loop.create_server(
-                lambda: SocketProtocol(self.node.accept()),
+                lambda: AcceptedProtocol(self.node.hub),
                 address.host,
                 address.port,
                 ssl=context,
@@ -110,10 +110,16 @@ class Server:
 
     async def _open_gateway(self) -> None:
         # Only where there is one: it needs a web server.
+        from penstock.net.gateway.ports import GatewayLimits
         from penstock.net.gateway.server import Gateway
 
         connector = BrokerConnector(self.node.hub, self, self.config.name, self.config.times.greet)
-        self._gateway = Gateway(self.config.gateway, connector)
+        limits = self.config.limits
+        self._gateway = Gateway(
+            self.config.gateway,
+            connector,
+            GatewayLimits(connections=limits.clients, connections_per_address=limits.connections_per_address),
+        )
         try:
             self.gateway_url = await self._gateway.start()
         except BaseException:

@@ -12,6 +12,9 @@ from penstock.errors import WireError
 HELLO_BYTES_MAX: Final = 16 * 1024
 """Bytes of a frame before the other side is known: a token of 8 KiB, two names and room."""
 
+_PART_BYTES_MIN: Final = 2**16
+"""Parts of a frame that are shorter are joined as they come: each costs some fifty bytes by itself."""
+
 _PREFIX: Final = 4
 _PREFIX_AND_KIND: Final = _PREFIX + 1
 
@@ -52,6 +55,16 @@ class FrameReader:
         self._have = 0
         self._need = _PREFIX
 
+    @property
+    def held(self) -> int:
+        """Bytes of a frame that is not whole."""
+        return self._have
+
+    @property
+    def needed(self) -> int:
+        """Bytes that this frame will have, as far as that is known."""
+        return self._need
+
     def feed(self, data: bytes = b"") -> "list[tuple[Kind, memoryview]]":
         """Take bytes; return the frames that are whole now, as views of them. Raises WireError.
 
@@ -62,7 +75,7 @@ class FrameReader:
         self._have += len(data)
         if self._parts:
             if data:
-                self._parts.append(data)
+                self._add(data)
             if self._have < self._need:
                 return []
             data = b"".join(self._parts)
@@ -85,6 +98,13 @@ class FrameReader:
         rest = data[at:]
         self._parts, self._have, self._need = [rest] if rest else [], len(rest), need
         return frames
+
+    def _add(self, data: bytes) -> None:
+        """Keep a part. Short ones are joined with shorter ones before them: each byte is copied few times."""
+        parts = self._parts
+        while parts and len(parts[-1]) <= len(data) < _PART_BYTES_MIN:
+            data = parts.pop() + data
+        parts.append(data)
 
     def _error(self, view: memoryview, at: int, length: int) -> WireError:
         """What is wrong with the frame there."""
