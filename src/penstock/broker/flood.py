@@ -12,7 +12,7 @@ from penstock.broker.clients import Client, Clients
 from penstock.broker.core import Facts
 from penstock.broker.effects import Effect, Refuse
 from penstock.broker.forwarding import EVERYTHING, Forwarding
-from penstock.broker.local import LinkDown, LinkUp
+from penstock.broker.local import LinkDown, LinkUp, Tick
 from penstock.broker.needs import Matching
 from penstock.broker.table import Entry, Table
 from penstock.errors import PenstockError
@@ -85,6 +85,8 @@ class FloodNode:
         effects: list[Effect] = []
         if isinstance(message, Publish | Block):
             self._forwarding.on_events(message, link, effects)
+        elif isinstance(message, Tick):
+            self._forwarding.on_tick()
         elif isinstance(message, LinkUp):
             self._leave(link)
             if message.client:

@@ -323,6 +323,7 @@ class Broker:
 
     def _on_tick(self, _message: Tick, _link: str, now: float) -> None:
         self._advertising.let_go(now)
+        self._forwarding.on_tick()
         if self._lease is None:
             return
         for link, state in self._outbox.links.items():
