@@ -5,17 +5,21 @@ from typing import Any
 import pytest
 
 from node_cases import FakeWorld
+from penstock.broker.grants import NOTHING
 from penstock.broker.needs import Matching
 from penstock.broker.protocols import CoreSettings, protocol_named
+from penstock.node import asking
 from penstock.node.admission import Admission
 from penstock.node.connection import FrameConnection
 from penstock.node.hub import Hub
+from penstock.node.identity import Identity
 from penstock.node.node import TICK
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Limits, Times
 from penstock.sim.matching import SharedMatching
-from penstock.wire.frames import FrameReader, Kind
+from penstock.wire.frames import FrameReader, Kind, frame
 from penstock.wire.greetings import VERSION, Hello, read_refused, write_hello
+from penstock.wire.requests import Denied, Offer, Request, Want, read_answer, write_request
 
 MIB = 2**20
 
@@ -76,13 +80,41 @@ class Case:
     def say(self, line: Line, data: bytes) -> None:
         line._connection.data_received(data)
 
-    def greet(self, line: Line, name: str = "c", role: Any = "client") -> None:
-        self.say(line, write_hello(Hello(VERSION, role, name, "", f"{name}:0", 0, protocol="trees")))
+    def greet(self, line: Line, name: str = "c", role: Any = "client", token: str = "") -> None:
+        self.say(line, write_hello(Hello(VERSION, role, name, token, f"{name}:0", 0, protocol="trees")))
         assert Kind.WELCOME in [kind for kind, _data in line.heard]
 
 
 def half_a_frame(length: int, have: int) -> bytes:
     return length.to_bytes(4, "big") + bytes([Kind.MESSAGE]) + bytes(have)
+
+
+def request(number: int, request: Request) -> bytes:
+    return frame(Kind.MESSAGE, number.to_bytes(8, "big"), write_request(request))
+
+
+# Filters of those who have nothing granted
+
+
+def test_a_filter_is_not_parsed_for_a_token_that_grants_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Checker:
+        def check(self, token: str) -> Identity:
+            return Identity(subject=token, grants=NOTHING)
+
+    def refuse(_text: str) -> None:
+        raise AssertionError("it is parsed")
+
+    monkeypatch.setattr(asking, "parse", refuse)
+    case = Case(checker=Checker(), required=True)
+    line = case.come()
+    case.greet(line, token="eve")  # noqa: S106
+    case.say(line, request(1, Want(7, 1, "x = 1")) + request(2, Offer(8, 1, "x = 1")))
+    case.hub.flush()
+    answers = [read_answer(memoryview(data)[8:]) for kind, data in line.heard if kind is Kind.MESSAGE]
+    assert [(answer.request, answer.code) for answer in answers if isinstance(answer, Denied)] == [
+        (7, "access"),
+        (8, "access"),
+    ]
 
 
 # Frames that are never whole

@@ -52,6 +52,11 @@ class Grants(msgspec.Struct, frozen=True):
         """The grants that these filters, in SQL, say together; `true` is everything, no filter is nothing."""
         return cls(_union("subscribe", subscribe), _union("advertise", advertise), monitor)
 
+    def has_any(self, verb: Verb) -> bool:
+        """Whether anything of this kind is granted. Where not, a filter need not even be parsed."""
+        granted = self.subscribe if verb == "subscribe" else self.advertise
+        return granted is None or granted.satisfiable
+
     def may_subscribe(self, predicate: Predicate) -> bool:
         """Whether the grants cover all that the subscription can match."""
         return _is_covered(self.subscribe, predicate)

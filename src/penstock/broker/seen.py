@@ -212,7 +212,8 @@ class _Folded:
         firsts, lasts = self._runs
         lengths = lasts - firsts + 1
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return np.repeat(firsts, lengths) + within
+        found: NDArray[np.int64] = np.repeat(firsts, lengths) + within
+        return found
 
 
 class Marked:

@@ -64,6 +64,8 @@ class FrameConnection:
         """The names on the certificate that the other side has shown, checked."""
         self.address = ""
         """Where the other side is, without its port; "" if that is not known."""
+        self.behind = ""
+        """The same of whoever acts through it, of a connection that the gateway makes."""
         self.is_tls = False
         self.is_closed = False
         self.when_closed: list[Callable[[], object]] = []
@@ -95,7 +97,7 @@ class FrameConnection:
         """It is open."""
         self._transport = transport
         self.is_tls, self.names = is_tls, names
-        self.address = self.address or address
+        self.address = address
         if self._on_open is not None:
             self._on_open(self)
 

@@ -69,10 +69,12 @@ class Hub:
 
     # Connections
 
-    def accept(self) -> FrameConnection:
-        """A connection that somebody else makes."""
+    def accept(self, behind: str = "") -> FrameConnection:
+        """A connection that somebody else makes; `behind`: the address of whoever acts through it."""
         # Of one whose TLS comes to nothing, nobody is told: it is a stranger from when it is open.
-        return FrameConnection(self, self._world, on_open=self._opened)
+        connection = FrameConnection(self, self._world, on_open=self._opened)
+        connection.behind = behind
+        return connection
 
     def _opened(self, connection: FrameConnection) -> None:
         self._strangers[connection] = self._clock()

@@ -6,9 +6,11 @@ Events are kept by whoever sent them until everybody further on has dealt with t
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Final
 
 from penstock.broker.core import Core
 from penstock.broker.effects import Deliver, Effect, Refuse, Wake
+from penstock.broker.grants import Verb
 from penstock.broker.local import Limits as ClientLimits
 from penstock.broker.local import LinkDown, LinkUp, Load, Tick, Woken
 from penstock.errors import FilterError, LimitError, WireError
@@ -44,6 +46,9 @@ from penstock.wire.requests import (
     write_answer,
 )
 from penstock.wire.sessions import Custody, Session
+
+_VERBS: Final[dict[type, Verb]] = {Want: "subscribe", Offer: "advertise"}
+"""The requests that have filters, and what has to be granted for them."""
 
 
 class Runtime:
@@ -280,6 +285,10 @@ class Runtime:
 
     def _change(self, link: Link, request: Want | Unwant | Offer | Unoffer, now: float) -> Answer:
         """Carry out a change of what a client wants or offers; the answer to it."""
+        refusal = self._refusal(link, request)
+        if refusal is not None:
+            self.counts["refused"] += 1
+            return refusal
         try:
             effects = self.handle(message_of(request), link.name, now)
         except (FilterError, LimitError) as error:
@@ -291,6 +300,14 @@ class Runtime:
         if isinstance(request, Offer):
             link.born[str(request.key)] = now
         return Done(request.request)
+
+    def _refusal(self, link: Link, request: Request) -> Denied | None:
+        """The answer to a filter that need not be parsed, because nothing of its kind is granted."""
+        verb: Verb | None = _VERBS.get(type(request))
+        if verb is None or link.identity is None or link.identity.grants.has_any(verb):
+            return None
+        reason = f"not allowed to {verb}: nothing is granted; use a token that grants it"
+        return Denied(request.request, "access", reason)
 
     def _answer(self, link: Link, answer: Answer) -> None:
         if link.session.message_bytes > self.limits.queue_bytes:

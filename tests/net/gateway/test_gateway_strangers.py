@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
 
-from gateway_cases import FakeBroker, app_of, get, serving
+from gateway_cases import FakeBroker, Rights, app_of, ask, get, serving
+from penstock.filters.parsing import parse
 from penstock.net.descriptors import Descriptors
 from penstock.net.gateway.door import HEALTH_RESERVED, Door, Guest
 from penstock.net.gateway.ports import GatewayLimits
@@ -91,6 +92,57 @@ def test_a_head_that_is_too_long_is_refused_also_when_it_comes_in_one_read() -> 
 def test_too_many_short_headers_are_refused_also_when_they_come_in_one_read() -> None:
     app = app_of(FakeBroker())
     assert get(app, "/healthz", {f"x{n}": "" for n in range(LIMITS.headers)}).status_code == 431
+
+
+# Who is known first
+
+
+NASTY = "not (" + " or ".join(f"(x = {n} and y = {n})" for n in range(12)) + ")"
+NOTHING = Rights(parse("false"), parse("false"))
+
+
+@pytest.mark.parametrize(("token", "status"), [(None, 401), ("bad", 401), ("nothing", 403)])
+def test_a_filter_over_http_is_not_parsed_before_its_sender_is_known_and_has_something_granted(
+    token: str | None, status: int
+) -> None:
+    broker = FakeBroker(tokens={"nothing": NOTHING}, ends_at_once=True)
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    for accept in ("text/event-stream", "application/cloudevents+json"):
+        response = asyncio.run(
+            ask(
+                app_of(broker),
+                "GET",
+                "/events",
+                params={"filter": NASTY},
+                headers={**headers, "accept": accept},
+            )
+        )
+        assert response.status_code == status
+    assert not broker.parsed
+    assert not broker.connections
+
+
+@pytest.mark.parametrize(("token", "status"), [(None, 401), ("bad", 401), ("nothing", 403)])
+def test_a_body_is_not_read_before_its_sender_is_known_and_has_something_granted(
+    token: str | None, status: int
+) -> None:
+    async def run() -> int:
+        async def body() -> AsyncIterator[bytes]:
+            raise AssertionError("the body is read")
+            yield b""
+
+        headers = {"content-type": "application/json"}
+        headers |= {} if token is None else {"authorization": f"Bearer {token}"}
+        app = app_of(FakeBroker(tokens={"nothing": NOTHING}))
+        return (await ask(app, "POST", "/events", content=body(), headers=headers)).status_code
+
+    assert asyncio.run(run()) == status
+
+
+def test_what_somebody_without_a_token_asks_is_counted_to_the_address() -> None:
+    broker = FakeBroker(ends_at_once=True)
+    assert get(app_of(broker), "/events?filter=x%3D1").status_code == 200
+    assert broker.addresses == ["127.0.0.1"]
 
 
 # Connections that say nothing, or never finish

@@ -5,7 +5,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 
@@ -15,6 +15,9 @@ from penstock.net.gateway.door import Door
 from penstock.net.gateway.ports import Connector, GatewayConfig, GatewayLimits
 from penstock.net.gateway.protocols import HttpProtocol, SocketProtocol
 from penstock.net.gateway.waiting import cancelled
+
+_GOODBYE_S: Final = 0.05
+"""Seconds that streams and sockets have to end by themselves: a few rounds of the loop are enough."""
 
 
 class _Guest(uvicorn.Server):
@@ -95,6 +98,8 @@ class Server:
     async def stop(self) -> None:
         """End streams and sockets, then the server, then the connections to the broker."""
         self._context.stopping.set()
+        # They say why they end, before the server ends what is left without a reason.
+        await asyncio.sleep(_GOODBYE_S)
         if self._guest is not None and self._task is not None:
             self._guest.should_exit = True
             await self._task
