@@ -10,6 +10,7 @@ parsed, so that nobody can call himself `%` or `' or true` and be granted more.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -26,6 +27,9 @@ GRANTS_MAX: Final = 1_000
 COMPARISONS_MAX: Final = 100_000
 """Pairs of a grant's filter and a subscription's that are compared; past this the answer is the safe one, no.
 Whoever subscribes chooses one of the two numbers, and the broker waits meanwhile."""
+
+_ANSWERS_MAX: Final = 64
+"""Answers that are kept: what was found out in a thread is asked again in the loop a moment later."""
 
 _SHOWN_MAX: Final = 300
 """Characters of filters that a refusal shows: enough to see what is wrong, and no room for a flood."""
@@ -89,8 +93,11 @@ class Grants(msgspec.Struct, frozen=True):
 
 
 def _is_covered(granted: Predicate | None, predicate: Predicate) -> bool:
-    if granted is None:
-        return True
+    return granted is None or _covers(granted, predicate)
+
+
+@lru_cache(maxsize=_ANSWERS_MAX)
+def _covers(granted: Predicate, predicate: Predicate) -> bool:
     return not _is_too_much(granted, predicate) and covers(granted, predicate)
 
 

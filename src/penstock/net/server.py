@@ -34,6 +34,7 @@ class Server:
             raise InputError(f"{config.name}: {key}: {what}")
         self.config = config
         self.gateway_url: str | None = None
+        self._world = AsyncioWorld()
         self.node = Node(
             NodeSettings(
                 name=config.name,
@@ -46,7 +47,7 @@ class Server:
             ),
             EngineMatching(),
             admission_of(config),
-            AsyncioWorld(),
+            self._world,
             # Higher than in any earlier life, as nothing is kept of that.
             incarnation=time.time_ns() // 1_000_000,
         )
@@ -156,6 +157,7 @@ class Server:
         for listener in self._listeners:
             listener.close()
         await _ended(self.node.stop())
+        self._world.close()
         self._listeners.clear()
         await asyncio.sleep(0)
 

@@ -27,10 +27,6 @@ from penstock.wire.greetings import (
     write_welcome,
 )
 
-_SPENT_MAX: Final = 0.25
-_SPENT_FACTOR: Final = 9
-"""A client that keeps the broker busy for more than so many seconds waits so many times as long."""
-
 _SLOWEST: Final = 128 * 2**10
 """Bytes a second at which a long frame comes at least: 1 Mbit/s."""
 
@@ -148,10 +144,6 @@ class Hub:
             # A mistake of ours must not take the broker down, nor be repeated by whoever led to it.
             LOG.exception("%s: the link to %s led to an error", self._name, link.peer)
             self._fail(link, connection, "internal error", now)
-        spent = self._clock() - now
-        if link.is_client and spent > _SPENT_MAX:
-            # A filter may take seconds to understand; others are to have most of the time.
-            connection.pause_reading(_SPENT_FACTOR * spent)
         self.flush()
 
     def _fail(self, link: Link, connection: FrameConnection, reason: str, now: float) -> None:
@@ -284,6 +276,8 @@ class Hub:
         if isinstance(old, FrameConnection):
             self._links.pop(old, None)
             old.close()
+        if link.is_client:
+            link.payer = _payer(link, connection)
         connection.reader.limit = limit
         if connection.on_held is None:
             self._held += connection.held
@@ -397,6 +391,19 @@ class Hub:
         return msgspec.structs.replace(
             identity, expires_at=now + identity.expires_at - self._world.wall_time()
         )
+
+
+def _payer(link: Link, connection: FrameConnection) -> str:
+    """To whom it is counted what a client's filters cost.
+
+    Its subject; without one, where it comes from. On this machine that says nothing: there it is the link.
+    """
+    address = connection.behind or connection.address
+    if link.subject:
+        return f"subject\t{link.subject}"
+    if address and not (address.startswith("127.") or address == "::1"):
+        return f"address\t{address}"
+    return link.name
 
 
 def _granted(identity: Identity) -> str:

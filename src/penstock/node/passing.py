@@ -86,9 +86,9 @@ class Passing:
         """Whether others may not have asked yet for the events of an advertisement.
 
         Because it is new, or this broker is, or a neighbour has just come: all of them have to be told, and
-        to answer.
+        to answer. Or because the advertisement itself waits to be looked at.
         """
-        if now < self._waits_until:
+        if now < self._waits_until or key in link.awaited:
             return True
         if key in link.born and now - link.born[key] >= self._times.settle:
             del link.born[key]
