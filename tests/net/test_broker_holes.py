@@ -2,11 +2,13 @@
 
 import ast
 import asyncio
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 import trustme
@@ -27,9 +29,13 @@ from net_cases import (
 )
 from patience import HANGS
 from penstock.errors import AccessError, FilterError, NetworkError, PenstockError
+from penstock.filters import parsing
+from penstock.filters.predicate import Predicate
 from penstock.net.client.client import Client
-from penstock.net.config import TLSConfig
+from penstock.net.client.connecting import connect
+from penstock.net.config import GatewayConfig, TLSConfig
 from penstock.net.server import Server
+from penstock.node import asking
 from penstock.node import runtime as runtimes
 from penstock.node.settings import Times
 from penstock.wire import blocks, codec, sessions
@@ -90,6 +96,56 @@ def test_a_pattern_with_many_wildcards_does_not_hold_up_a_broker() -> None:
                 assert event["s"] == "a" * 200_000 + "b"
 
     run(main)
+
+
+@pytest.mark.parametrize("how", ["a connection", "the gateway"])
+def test_a_filter_that_takes_long_holds_up_nobody_but_who_sent_it(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, is_parsed = threading.Event(), threading.Event()
+    before = parsing.parse
+
+    def parse(text: str) -> Predicate:
+        if "nasty" in text:
+            is_parsed.set()
+            assert go_on.wait(HANGS)
+        return before(text)
+
+    monkeypatch.setattr(asking, "parse", parse)
+
+    async def main() -> None:
+        gateway = GatewayConfig(listen="http://127.0.0.1:0")
+        async with (
+            serving(config("b", gateway=gateway)) as (b,),
+            httpx.AsyncClient(base_url=b.gateway_url or "", timeout=HANGS) as http,
+            connect(b.urls) as eve,
+            connect(b.urls) as ann,
+        ):
+            offered = await eve.advertise("x >= 0")
+            nasty = "nasty = 1 or x = 1"
+            asked: asyncio.Task[Any]
+            if how == "a connection":
+                asked = asyncio.create_task(eve.subscribe(nasty))
+            else:
+                params = {"filter": "nasty = 1 or x = 7", "count": 1}
+                asked = asyncio.create_task(http.get("/events", params=params))
+            await until(is_parsed.is_set)
+            # Everything else goes on meanwhile, also for who sent it.
+            async with await ann.subscribe("x >= 0") as events:
+                await eve.publish({"x": 1}, advertisement=offered)
+                assert (await anext(aiter(events)))["x"] == 1
+            assert (await http.get("/healthz")).status_code == 200
+            assert not asked.done()
+            go_on.set()
+            if how == "the gateway":
+                await until(lambda: b.status()["table"]["subscriptions"])
+                await ann.publish({"x": 7})
+            await asked
+
+    try:
+        run(main)
+    finally:
+        go_on.set()
 
 
 def test_a_filter_that_cannot_be_passed_on_is_refused_and_links_between_brokers_stay() -> None:
