@@ -126,7 +126,7 @@ def test_a_frame_that_is_not_whole_in_time_ends_its_connection(role: str, name: 
     line = case.come()
     case.greet(line, name, role)
     case.say(line, half_a_frame(10 * MIB, MIB))
-    until = case.world.now + 10 + 10 * 8
+    until = case.world.now + 10 + 8
     while case.world.now < until - 1:
         # A byte now and then, and answers to pings, are no way to go on for ever.
         case.world.run(2)
@@ -159,6 +159,19 @@ def test_a_client_that_is_not_read_is_not_late_with_a_frame() -> None:
     case.world.run(65)
     assert not line.is_closed
     case.world.run(60)
+    assert line.is_closed
+
+
+def test_a_long_frame_on_a_slow_line_is_waited_for_as_long_as_it_goes_on() -> None:
+    case = Case()
+    line = case.come()
+    case.greet(line)
+    case.say(line, half_a_frame(15 * MIB, 0))
+    for _ in range(110):
+        case.world.run(1)
+        case.say(line, bytes(130 * 2**10))
+        assert not line.is_closed
+    case.world.run(15)
     assert line.is_closed
 
 

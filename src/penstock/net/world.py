@@ -25,6 +25,7 @@ class AsyncioWorld:
 
     def __init__(self) -> None:
         self._worker: ThreadPoolExecutor | None = None
+        self._computing: set[asyncio.Future[Any]] = set()
         self._dials: set[asyncio.Task[None]] = set()
 
     def time(self) -> float:
@@ -45,14 +46,19 @@ class AsyncioWorld:
             self._worker = ThreadPoolExecutor(1, "penstock-filters")
         doing = asyncio.get_running_loop().run_in_executor(self._worker, _timed, work)
 
+        self._computing.add(doing)
+
         def done(future: "asyncio.Future[tuple[T, float]]") -> None:
+            self._computing.discard(future)
             if not future.cancelled():
                 on_done(*future.result())
 
         doing.add_done_callback(done)
 
     def close(self) -> None:
-        """Have no thread left, once it has done what it is at."""
+        """Have no thread left, once it has done what it is at; nobody is told what came of that."""
+        for doing in list(self._computing):
+            doing.cancel()
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.shutdown(wait=False, cancel_futures=True)

@@ -28,7 +28,7 @@ from penstock.wire.greetings import (
 )
 
 _SLOWEST: Final = 128 * 2**10
-"""Bytes a second at which a long frame comes at least: 1 Mbit/s."""
+"""Bytes a second at which a frame comes at least, after a while: 1 Mbit/s."""
 
 _PINGS_MISSED: Final = 3
 """Pings without any answer after which the other side is taken for dead."""
@@ -187,8 +187,10 @@ class Hub:
         self._ticked_at = now
         for connection in [] if was_away else [*self._links, *self._strangers]:
             begun = connection.unfinished_since
-            if begun is not None and now - begun > times.frame + connection.reader.needed / _SLOWEST:
-                connection.close("protocol", f"a frame was not whole after {now - begun:.0f} s")
+            if begun is not None and now - begun > times.frame + connection.held / _SLOWEST:
+                connection.close(
+                    "protocol", f"a frame is not whole after {now - begun:.0f} s, and comes too slowly"
+                )
         for connection in [] if was_away else list(self._links):
             # If this process stood still itself, nobody has been pinged: they are given until the next time.
             silent = now - connection.heard_at

@@ -55,7 +55,7 @@ class Times(Settings, frozen=True, kw_only=True):
     greet: Seconds = 5.0
     """Who connects says so soon who it is. Over the slowest lines that takes a second."""
     frame: Seconds = 10.0
-    """A frame that has begun is whole so soon, and a second later for each 128 KiB of it."""
+    """A frame that has begun is whole so soon, or has come at 128 KiB a second since."""
     join: Seconds = 1.5
     """A broker that has just started holds events so long: its neighbours try to reach it every second."""
     resume: Seconds = 2.0

@@ -60,11 +60,6 @@ class FrameReader:
         """Bytes of a frame that is not whole."""
         return self._have
 
-    @property
-    def needed(self) -> int:
-        """Bytes that this frame will have, as far as that is known."""
-        return self._need
-
     def feed(self, data: bytes = b"") -> "list[tuple[Kind, memoryview]]":
         """Take bytes; return the frames that are whole now, as views of them. Raises WireError.
 
