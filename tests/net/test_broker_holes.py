@@ -127,7 +127,7 @@ def test_a_filter_that_takes_long_holds_up_nobody_but_who_sent_it(
             if how == "a connection":
                 asked = asyncio.create_task(eve.subscribe(nasty))
             else:
-                params = {"filter": "nasty = 1 or x = 7", "count": 1}
+                params = {"filter": "nasty = 1 or x = 7", "count": "1"}
                 asked = asyncio.create_task(http.get("/events", params=params))
             await until(is_parsed.is_set)
             # Everything else goes on meanwhile, also for who sent it.
