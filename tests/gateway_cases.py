@@ -11,7 +11,7 @@ import httpx
 from hypothesis import strategies as st
 from starlette.types import ASGIApp
 
-from penstock.errors import AccessError, LimitError, NetworkError
+from penstock.errors import AccessError, FilterError, LimitError, NetworkError
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import covers
@@ -96,7 +96,8 @@ class FakeSubscription:
         while (delivery := await self.queue.get()) is not None:
             yield delivery
 
-    async def change(self, predicate: Predicate, /) -> None:
+    async def change(self, text: str, /) -> None:
+        predicate = await self.connection.parsed(text)
         self.connection.check(predicate, self.connection.rights.subscribe)
         self.predicate = predicate
 
@@ -140,13 +141,23 @@ class FakeConnection:
             self.number += 1
             self.broker.publish(FakeDelivery(event, self.name, self.number))
 
-    async def subscribe(self, predicate: Predicate, /) -> FakeSubscription:
+    async def parsed(self, text: str) -> Predicate:
+        self.broker.parsed.append(text)
+        try:
+            return await asyncio.to_thread(parse, text)
+        except LimitError as error:
+            # As a broker answers it.
+            raise FilterError(str(error)) from None
+
+    async def subscribe(self, text: str, /) -> FakeSubscription:
+        predicate = await self.parsed(text)
         self.check(predicate, self.rights.subscribe)
         subscription = FakeSubscription(self, predicate)
         self.broker.subscriptions.append(subscription)
         return subscription
 
-    async def advertise(self, predicate: Predicate, /) -> FakeAdvertisement:
+    async def advertise(self, text: str, /) -> FakeAdvertisement:
+        predicate = await self.parsed(text)
         self.check(predicate, self.rights.advertise)
         advertisement = FakeAdvertisement(self, predicate)
         self.broker.advertisements.append(advertisement)
@@ -176,17 +187,26 @@ class FakeBroker:
     advertisements: list[FakeAdvertisement] = field(default_factory=list)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     links: list[dict[str, Any]] = field(default_factory=list)
+    parsed: list[str] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.gate.set()
 
-    async def connect(self, token: str | None, name: str) -> FakeConnection:
+    async def connect(self, token: str | None, name: str, address: str = "") -> FakeConnection:
+        self.addresses.append(address)
         if self.tokens is not None and token not in self.tokens:
             raise AccessError("the token is no good")
         rights = Rights() if self.tokens is None else self.tokens[token or ""]
         connection = FakeConnection(self, rights, name)
         self.connections.append(connection)
         return connection
+
+    def may(self, token: str | None, verb: str) -> bool:
+        if self.tokens is not None and token not in self.tokens:
+            raise AccessError("the token is no good")
+        granted = EVERYTHING if self.tokens is None else getattr(self.tokens[token or ""], verb)
+        return bool(granted.satisfiable)
 
     def publish(self, delivery: FakeDelivery) -> None:
         self.events.append(delivery.event)

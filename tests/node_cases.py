@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from penstock.wire.sessions import Session
 
 TRIP = 0.001
 """Seconds that bytes are under way."""
+
+
+T = TypeVar("T")
 
 
 class FakeTimer:
@@ -50,6 +53,12 @@ class FakeWorld:
 
     def wall_time(self) -> float:
         return 1e9 + self.now
+
+    def cpu_time(self) -> float:
+        return 0.0
+
+    def compute(self, work: Callable[[], T], on_done: Callable[[T, float], object]) -> None:
+        on_done(work(), 0.0)
 
     def call_later(self, seconds: float, callback: Callable[..., object], *arguments: Any) -> FakeTimer:
         timer = FakeTimer(callback, arguments)

@@ -108,6 +108,18 @@ def test_every_metric_of_a_broker_is_explained() -> None:
     assert shown == set(re.findall(r"^(penstock_\w+)", printed, re.MULTILINE))
 
 
+def test_every_row_of_the_threat_model_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "OPERATIONS.md").read_text()
+    model = text[text.index("## Threat model") : text.index("## Metrics")]
+    rows = [row for row in model.splitlines() if row.startswith("| ") and not row.startswith("| at worst")]
+    assert len(rows) > 20
+    for row in rows:
+        named = TEST.findall(row)
+        assert named, f"no test is named: {row}"
+        for file, test in named:
+            assert f"def {test}(" in (ROOT / file).read_text(), f"{file} has no {test}"
+
+
 def test_every_must_of_the_specification_names_a_test_that_exists() -> None:
     text = (ROOT / "docs" / "FILTERS.md").read_text()
     rules = [

@@ -136,8 +136,8 @@ def _placed(what: str, text: str, position: int | None) -> str:
     if position is None:
         return what
     start, end = _window(text, position)
-    before = ("…" if start else "") + _printable(text[start:position])
-    after = _printable(text[position:end]) + ("…" if end < len(text) else "")
+    before = ("…" if start else "") + printable(text[start:position])
+    after = printable(text[position:end]) + ("…" if end < len(text) else "")
     place = f"column {position + 1}"
     if "\n" in text[:position]:
         line = text.count("\n", 0, position)
@@ -146,7 +146,14 @@ def _placed(what: str, text: str, position: int | None) -> str:
     return f"{place}: {what}: {before}⟨here⟩{after}"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """What others have written, with what a terminal would take for a command as an escape, such as `\\x1b`.
+
+    Everything that reaches a log or a terminal and that somebody else may have chosen passes here: names of
+    clients, reasons of refusals, texts of filters.
+    """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

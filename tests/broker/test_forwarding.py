@@ -1,5 +1,7 @@
 """Who gets an event: as brute force says, whether events come one by one or in a block, also in circles."""
 
+import gc
+import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -568,3 +570,31 @@ def test_what_a_neighbour_wanted_stays_for_a_while_and_ends_with_the_second_word
     b.handle(LinkDown(), "n", 0)
     assert got(handled(b, form, xs(2), Header("7", ""), "p", [2]), "n") == []
     assert len(b.table) == 1
+
+
+# What is left of publishers that have gone
+
+
+def test_routes_of_a_tree_keep_nothing_of_the_blocks_that_passed() -> None:
+    class Watched(EngineMatching):
+        """Keeps an eye on what it found."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.found: list[weakref.ref[Any]] = []
+
+        def match_block(self, block: Block) -> Any:
+            found = super().match_block(block)
+            self.found.append(weakref.ref(found.offsets))
+            return found
+
+    matching = Watched()
+    core = protocol_named("trees").make("b", matching, CoreSettings())
+    for n in range(20):
+        core.handle(LinkUp(client=True, origin=f"o{n}"), f"c{n}", 0)
+        core.handle(Advertise("1", parse("x >= 0")), f"c{n}", 0)
+        handled(core, "block", [{"x": 1}] * 50, Header("1", ""), f"c{n}")
+        core.handle(LinkDown(), f"c{n}", 0)
+    gc.collect()
+    assert len(matching.found) == 20
+    assert not any(found() is not None for found in matching.found)

@@ -73,6 +73,25 @@ def test_numbers_may_come_one_by_one_or_in_blocks(
 
 
 @pytest.mark.property
+@given(runs(), st.randoms(use_true_random=False), st.sampled_from([10, 60]))
+def test_what_is_folded_at_any_time_forgets_nothing(
+    blocks: list[list[int]], random: Random, few_max: int
+) -> None:
+    numbers, model = Numbers(MOST), Model(MOST)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seen, "_FEW_MAX", few_max)
+        patch.setattr(seen, "_ROOM_MIN", 0)
+        for block in blocks:
+            if random.random() < 0.7:
+                numbers.fold()
+            if random.random() < 0.5:
+                assert numbers.add(np.array(block, np.int64)).tolist() == model.add(block)
+            else:
+                assert [numbers.add_one(n) for n in block] == [model.add([n])[0] for n in block]
+            assert numbers.top == model.top
+
+
+@pytest.mark.property
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 400)), max_size=60))
 def test_origins_are_told_apart(given: list[tuple[str, int]]) -> None:
     known, models = Seen(MOST), {origin: Model(MOST) for origin in "abc"}
@@ -136,3 +155,69 @@ def test_many_origins_that_are_heard_of_again_and_again_are_not_forgotten() -> N
         for origin in range(99):
             assert known.add(f"o{origin}", number)
         assert known.add("passing by" * number, 1)
+
+
+# Publishers that come and go
+
+
+def gone(known: Seen, publishers: int, events: int, step: int = 1) -> None:
+    """Publishers that send events, and are not heard of again."""
+    numbers = np.arange(1, events * step, step)
+    for publisher in range(publishers):
+        for block in np.array_split(numbers, 10):
+            assert known.add(f"o{publisher}", block).all()
+
+
+def test_publishers_that_come_and_go_leave_next_to_nothing() -> None:
+    known = Seen()
+    gone(known, 40, 150_000)
+    assert known.room == 40 * 2**18
+    known.fold_idle()
+    known.fold_idle()
+    # Each left a quarter of a megabyte, for good.
+    assert known.room < 40 * 100
+    for publisher in range(40):
+        assert not known.add(f"o{publisher}", np.arange(100_000, 150_000)).any()
+        assert known.add(f"o{publisher}", np.array([150_001])).all()
+
+
+def test_publishers_of_whose_events_only_some_come_leave_a_bit_for_each() -> None:
+    known = Seen()
+    gone(known, 5, 70_000, step=2)
+    known.fold_idle()
+    known.fold_idle()
+    assert known.room == 5 * 2**18 // 8
+    assert not known.add("o3", np.arange(1, 140_000, 2)).any()
+    assert known.add("o3", np.arange(2, 140_000, 2)).all()
+
+
+def test_a_few_numbers_are_folded_too() -> None:
+    known = Seen()
+    gone(known, 3, 1_000)
+    known.fold_idle()
+    known.fold_idle()
+    assert known.room < 3 * 100
+    assert not known.add("o1", np.arange(1, 1_000)).any()
+
+
+def test_who_is_heard_of_is_not_folded() -> None:
+    known = Seen()
+    gone(known, 2, 5_000)
+    for number in range(5_000, 5_010):
+        known.fold_idle()
+        known.add("o1", np.array([number]))
+    assert known._origins["o0"].is_folded
+    assert not known._origins["o1"].is_folded
+
+
+def test_numbers_of_all_origins_together_take_so_much_room_and_the_oldest_are_forgotten() -> None:
+    known = Seen(unfolded_max=2**20, folded_max=2**16)
+    gone(known, 20, 70_000, step=2)
+    assert known._wide_bytes <= 2**20
+    assert known._folded_bytes <= 2**16
+    assert known.top("o0") == 0
+    assert known.top("o19") == 139_999
+    # Those that follow on each other take no room, and stay.
+    steady = Seen(unfolded_max=2**20, folded_max=2**16)
+    gone(steady, 100, 3_000)
+    assert not steady.add("o0", np.arange(1, 3_000)).any()

@@ -90,9 +90,12 @@ def test_every_flag_is_a_setting(served: list[BrokerConfig]) -> None:
         *("--listen", "penstock://127.0.0.1:0"),
         *("--peer", "penstocks://b2"),
         *("--peer", "penstock://b3"),
+        *("--peer-name", "b2"),
+        *("--peer-name", "b3"),
         *("--scheme", "merging"),
         *("--gateway", "http://127.0.0.1:7481"),
         "--no-advertisements",
+        "--allow-anonymous",
         *("--token-secret", "secret"),
         *("--tls-cert", "b.pem"),
         *("--tls-key", "b.key"),
@@ -105,9 +108,11 @@ def test_every_flag_is_a_setting(served: list[BrokerConfig]) -> None:
             name="b1",
             listen=["penstocks://127.0.0.1:7401", "penstock://127.0.0.1:0"],
             peers=["penstocks://b2", "penstock://b3"],
+            peer_names=["b2", "b3"],
             scheme="merging",
             gateway=GatewayConfig(listen="http://127.0.0.1:7481"),
             advertisements=False,
+            allow_anonymous=True,
             tokens=TokenConfig(secret_file="secret"),  # noqa: S106 - it is the name of a file
             tls=TLSConfig(cert="b.pem", key="b.key", ca="ca.pem"),
             peer_secret_file="secret",  # noqa: S106
@@ -160,6 +165,11 @@ def test_a_network_is_run_from_its_file(served: list[BrokerConfig]) -> None:
         (
             "broker --name b1 --gateway https://b",
             "--gateway: https:// needs a certificate; give gateway.cert and gateway.key in a file (--config",
+        ),
+        (
+            "broker --name b1 --listen penstock://0.0.0.0",
+            "--listen: penstock://0.0.0.0:7400 can be reached from other machines, and no token is required "
+            "there: give --token-secret (penstock token --new-secret FILE makes one), or --allow-anonymous ",
         ),
         ("broker --name b1 --tls-cert tls.cert", "--tls-cert: tls.cert: there is no such file"),
         ("broker --config gone.toml", "gone.toml: no such file or directory"),

@@ -36,6 +36,8 @@ class Mutant(NamedTuple):
 
 _SESSIONS: Final = "wire/sessions.py"
 _RUNTIME: Final = "node/runtime.py"
+_TURNS: Final = "node/turns.py"
+_ADMISSION: Final = "node/admission.py"
 _PASSING: Final = "node/passing.py"
 _HUB: Final = "node/hub.py"
 _WATCHING: Final = "node/watching.py"
@@ -58,6 +60,7 @@ _CONNECTION: Final = "node/connection.py"
 _PLANS: Final = "tests/sim/test_whole_plans.py::"
 
 _OF_SESSIONS: Final = "tests/wire/test_sessions.py::"
+_OF_TURNS: Final = "tests/node/test_turns.py::"
 _OF_CLIENT: Final = "tests/node/client/test_client_core.py::"
 _FOUND: Final = "tests/node/test_mutants_found.py::"
 
@@ -411,8 +414,8 @@ _FAILOVER: Final = (
     Mutant(
         "silent-broker-not-left",
         _LINE,
-        "                connection.abort()\n            elif silent > _SILENT_MAX / 4:\n",
-        "                connection.ping()\n            elif silent > _SILENT_MAX / 4:\n",
+        "                connection.abort()\n            elif silent > _SILENT_MAX / _LOOKS:\n",
+        "                connection.ping()\n            elif silent > _SILENT_MAX / _LOOKS:\n",
         "a client waits for ever for a broker that says nothing any more",
         _OF_CLIENT + "test_a_broker_that_says_nothing_any_more_is_left",
     ),
@@ -823,7 +826,67 @@ _CATCHING_UP: Final = (
     ),
 )
 
+_STRANGERS: Final = (
+    Mutant(
+        "requests-overtake",
+        _TURNS,
+        "        if not link.requests and not self._has_to_wait(link, request, now):\n",
+        "        if not self._has_to_wait(link, request, now):\n",
+        "an unsubscribe overtakes the subscribe before it, which still waits",
+        _OF_TURNS + "test_requests_of_one_client_are_served_and_answered_in_their_order",
+    ),
+    Mutant(
+        "events-before-their-advertisement",
+        _PASSING,
+        "        if now < self._waits_until or key in link.awaited:\n",
+        "        if now < self._waits_until:\n",
+        "events are refused because their advertisement still waits",
+        _OF_TURNS + "test_events_under_an_advertisement_that_waits_wait_for_it_and_keep_their_order",
+    ),
+    Mutant(
+        "costs-counted-to-nobody",
+        _TURNS,
+        "            account.until = max(account.until, self._world.time()) + wait\n",
+        "            account.until = max(account.until, self._world.time())\n",
+        "a subject may send expensive filters without a pause",
+        _OF_TURNS + "test_who_has_used_much_waits_with_filters_only_and_others_do_not",
+    ),
+    Mutant(
+        "one-subject-served-first",
+        _TURNS,
+        "                del self._order[payer]\n                self._order[payer] = None\n",
+        "",
+        "the subject that came first is served until it has no filters left",
+        _OF_TURNS + "test_subjects_take_turns_however_many_filters_and_connections_each_has",
+    ),
+    Mutant(
+        "certificate-is-enough",
+        _ADMISSION,
+        "            if self._secret is None and not self._peers:\n",
+        "            if False:\n",
+        "a client with a certificate joins as a broker",
+        "tests/node/test_admission.py::test_a_certificate_alone_lets_nobody_join",
+    ),
+    Mutant(
+        "secret-is-enough",
+        _ADMISSION,
+        "        if self._has_ca:\n            if not is_tls:\n",
+        "        if self._has_ca and self._secret is None:\n            if not is_tls:\n",
+        "a broker with the secret joins without a certificate",
+        "tests/node/test_admission.py::test_a_broker_needs_all_that_is_set_up_to_know_it_by",
+    ),
+    Mutant(
+        "unfinished-frame-kept",
+        _HUB,
+        "now - begun > times.frame + connection.held / _SLOWEST:",
+        "now - begun > 1e9 * times.frame:",
+        "a frame that is never whole is kept for ever",
+        "tests/node/test_strangers.py::test_a_frame_that_is_not_whole_in_time_ends_its_connection",
+    ),
+)
+
 MUTANTS: Final = (
+    *_STRANGERS,
     *_CATCHING_UP,
     *_CUSTODY,
     *_OF_LINKS,

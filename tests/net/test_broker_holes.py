@@ -2,11 +2,13 @@
 
 import ast
 import asyncio
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 import trustme
@@ -27,9 +29,13 @@ from net_cases import (
 )
 from patience import HANGS
 from penstock.errors import AccessError, FilterError, NetworkError, PenstockError
+from penstock.filters import parsing
+from penstock.filters.predicate import Predicate
 from penstock.net.client.client import Client
-from penstock.net.config import TLSConfig
+from penstock.net.client.connecting import connect
+from penstock.net.config import GatewayConfig, TLSConfig
 from penstock.net.server import Server
+from penstock.node import asking
 from penstock.node import runtime as runtimes
 from penstock.node.settings import Times
 from penstock.wire import blocks, codec, sessions
@@ -90,6 +96,56 @@ def test_a_pattern_with_many_wildcards_does_not_hold_up_a_broker() -> None:
                 assert event["s"] == "a" * 200_000 + "b"
 
     run(main)
+
+
+@pytest.mark.parametrize("how", ["a connection", "the gateway"])
+def test_a_filter_that_takes_long_holds_up_nobody_but_who_sent_it(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, is_parsed = threading.Event(), threading.Event()
+    before = parsing.parse
+
+    def parse(text: str) -> Predicate:
+        if "nasty" in text:
+            is_parsed.set()
+            assert go_on.wait(HANGS)
+        return before(text)
+
+    monkeypatch.setattr(asking, "parse", parse)
+
+    async def main() -> None:
+        gateway = GatewayConfig(listen="http://127.0.0.1:0")
+        async with (
+            serving(config("b", gateway=gateway)) as (b,),
+            httpx.AsyncClient(base_url=b.gateway_url or "", timeout=HANGS) as http,
+            connect(b.urls) as eve,
+            connect(b.urls) as ann,
+        ):
+            offered = await eve.advertise("x >= 0")
+            nasty = "nasty = 1 or x = 1"
+            asked: asyncio.Task[Any]
+            if how == "a connection":
+                asked = asyncio.create_task(eve.subscribe(nasty))
+            else:
+                params = {"filter": "nasty = 1 or x = 7", "count": "1"}
+                asked = asyncio.create_task(http.get("/events", params=params))
+            await until(is_parsed.is_set)
+            # Everything else goes on meanwhile, also for who sent it.
+            async with await ann.subscribe("x >= 0") as events:
+                await eve.publish({"x": 1}, advertisement=offered)
+                assert (await anext(aiter(events)))["x"] == 1
+            assert (await http.get("/healthz")).status_code == 200
+            assert not asked.done()
+            go_on.set()
+            if how == "the gateway":
+                await until(lambda: b.status()["table"]["subscriptions"])
+                await ann.publish({"x": 7})
+            await asked
+
+    try:
+        run(main)
+    finally:
+        go_on.set()
 
 
 def test_a_filter_that_cannot_be_passed_on_is_refused_and_links_between_brokers_stay() -> None:
@@ -536,7 +592,7 @@ def test_events_beyond_the_limits_end_the_connection_and_nothing_else(event: byt
 def test_there_is_no_compression_and_a_frame_that_claims_it_is_refused(kind: int) -> None:
     async def main() -> None:
         async with serving(config()) as (server,), await greeted(server) as raw:
-            raw.say((101).to_bytes(4, "big") + bytes([kind]) + b"\x1f\x8b\x08" + bytes(97))
+            raw.say(frame(kind, b"\x1f\x8b\x08" + bytes(97)))  # type: ignore[arg-type]
             assert await refusal(raw) == "protocol"
 
     run(main)
@@ -589,7 +645,7 @@ def test_brokers_with_certificates_of_one_authority_are_linked(tmp_path: Path) -
     async def main() -> None:
         made = Certificates(tmp_path)
         async with (
-            serving(config("a", listen=TLS, tls=made.config("a"))) as (a,),
+            serving(config("a", listen=TLS, tls=made.config("a"), peer_names=["b"])) as (a,),
             serving(config("b", listen=TLS, tls=made.config("b"), peers=a.urls)) as (b,),
         ):
             link = await link_of(b)
@@ -623,13 +679,68 @@ def test_a_broker_is_not_taken_whose_certificate_has_another_name(tmp_path: Path
     async def main() -> None:
         made = Certificates(tmp_path)
         async with (
-            serving(config("a", listen=TLS, tls=made.config("a"))) as (a,),
+            serving(config("a", listen=TLS, tls=made.config("a"), peer_names=["b"])) as (a,),
             serving(config("b", listen=TLS, tls=made.config("b", hosts=("z",)), peers=a.urls)) as (b,),
         ):
             why = await link_of(b)
             assert isinstance(why, str)
             assert "not one of a broker called 'b'" in why
             assert a.status()["links"] == []
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [([], "a certificate alone does not let 'alice' join as a broker"), (["b"], "peer_names does not list")],
+)
+def test_a_certificate_of_a_client_does_not_let_its_holder_join_as_a_broker(
+    names: list[str], said: str, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        made = Certificates(tmp_path)
+        async with (
+            serving(config("a", listen=TLS, tls=made.config("a"), peer_names=names)) as (a,),
+            serving(config("alice", listen=TLS, tls=made.config("alice"), peers=a.urls)) as (alice,),
+        ):
+            why = await link_of(alice)
+            assert isinstance(why, str)
+            assert said in why
+            assert a.status()["links"] == []
+
+    run(main)
+
+
+@pytest.mark.parametrize("has", ["certificate", "secret", "both"])
+def test_where_a_secret_and_certificates_are_set_a_broker_needs_both(has: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        made = Certificates(tmp_path)
+        shared = secret(tmp_path, "right secret")
+        listen = [*TLS, "penstock://127.0.0.1:0"]
+        async with serving(config("a", listen=listen, tls=made.config("a"), peer_secret_file=shared)) as (a,):
+            encrypted, plain = a.urls
+            given: dict[str, dict[str, Any]] = {
+                "certificate": {"peers": [encrypted], "tls": made.config("b")},
+                "secret": {"peers": [plain], "peer_secret_file": shared},
+                "both": {"peers": [encrypted], "tls": made.config("b"), "peer_secret_file": shared},
+            }
+            async with serving(config("b", **given[has])) as (b,):
+                link = await link_of(b)
+                assert isinstance(link, dict) is (has == "both"), link
+
+    run(main)
+
+
+def test_a_broker_that_answers_and_is_not_listed_is_not_taken(tmp_path: Path) -> None:
+    async def main() -> None:
+        made = Certificates(tmp_path)
+        async with (
+            serving(config("a", listen=TLS, tls=made.config("a"), peer_names=["b"])) as (a,),
+            serving(config("b", tls=made.config("b"), peers=a.urls, peer_names=["c"])) as (b,),
+        ):
+            why = await link_of(b)
+            assert isinstance(why, str)
+            assert "peer_names does not list a broker called 'a'" in why
 
     run(main)
 

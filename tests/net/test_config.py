@@ -16,6 +16,7 @@ from penstock.errors import InputError
 from penstock.net import config as settings
 from penstock.net.checks import cautions
 from penstock.net.config import BrokerConfig, example, load_broker, load_network
+from penstock.net.server import Server
 from penstock.node.settings import Limits, Times
 from penstock.routing.schemes.catalog import SCHEMES
 
@@ -119,7 +120,10 @@ def test_what_a_file_says_is_so() -> None:
 
 
 def test_what_lies_over_a_file_wins() -> None:
-    text = 'name = "b1"\nlisten = ["penstock://a", "penstock://b"]\n[tls]\ncert = "b1.pem"\nkey = "b1.key"\n'
+    text = (
+        'name = "b1"\nallow_anonymous = true\nlisten = ["penstock://a", "penstock://b"]\n'
+        '[tls]\ncert = "b1.pem"\nkey = "b1.key"\n'
+    )
     config = load(text, name="b2", listen=["penstock://c"], tls={"key": ""})
     assert (config.name, config.listen) == ("b2", ["penstock://c"])
     assert config.tls.key is None
@@ -363,7 +367,63 @@ def test_any_free_port_may_be_asked_for_twice() -> None:
     ],
 )
 def test_what_is_open_to_other_machines_is_cautioned_about(text: str, said: list[str]) -> None:
-    found = cautions(load(f"name = 'b1'\n{text}"))
+    found = cautions(load(f"name = 'b1'\nallow_anonymous = true\n{text}"))
     assert len(found) == len(said)
     for line, beginning in zip(found, said, strict=True):
         assert line.startswith(beginning)
+
+
+OPEN = "can be reached from other machines, and no token is required there: give tokens.secret_file"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("listen = ['penstock://localhost', 'penstock://0.0.0.0']", "listen[1]: penstock://0.0.0.0:7400"),
+        ("listen = ['penstocks://b']\n[tls]\ncert = 'b1.pem'", "listen[0]: penstocks://b:7400"),
+        (
+            "listen = ['penstocks://b', 'penstock://b:1']\n"
+            "[tls]\ncert = 'b1.pem'\nca = 'ca.pem'\nverify_clients = true",
+            "listen[1]: penstock://b:1",
+        ),
+        ("[gateway]\nlisten = 'http://[::]'", "gateway.listen: http://[::]:7480"),
+        (
+            "[gateway]\nlisten = 'http://0.0.0.0'\n[tokens]\nsecret_file = 'secret'\nrequired = false",
+            "gateway.listen: http://0.0.0.0:7480",
+        ),
+    ],
+)
+def test_a_broker_that_is_open_to_everybody_is_refused(text: str, place: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(f"name = 'b1'\n{text}")
+    assert f"{place} {OPEN}" in str(caught.value)
+    assert "allow_anonymous = true" in str(caught.value)
+
+
+def test_a_broker_beyond_this_machine_is_taken_with_tokens_or_certificates() -> None:
+    load("name = 'b1'\nlisten = ['penstock://0.0.0.0']\n[tokens]\nsecret_file = 'secret'")
+    load(
+        "name = 'b1'\nlisten = ['penstocks://b']\n"
+        "[tls]\ncert = 'b1.pem'\nca = 'ca.pem'\nverify_clients = true"
+    )
+
+
+def test_a_server_refuses_to_be_open_however_its_settings_were_made() -> None:
+    with pytest.raises(InputError, match="b1: listen"):
+        Server(BrokerConfig(name="b1", listen=["penstock://0.0.0.0:0"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("peer_names = ['b 2']", "peer_names[0]: 'b 2' is no broker's name"),
+        (
+            "peer_names = ['*']\n[tls]\ncert = 'b1.pem'\nca = 'ca.pem'\nverify_clients = true",
+            "peer_names: * lets every client with a certificate join as a broker",
+        ),
+    ],
+)
+def test_names_of_brokers_that_let_clients_join_are_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(f"name = 'b1'\n{text}")
+    assert said in str(caught.value)

@@ -57,7 +57,7 @@ def test_what_a_neighbour_asked_for_stays_until_it_says_it_anew() -> None:
 def test_what_a_neighbour_asked_for_stays_for_a_while_when_it_ends_the_connection() -> None:
     case = Neighbour()
     refusal = write_refused("protocol", "a mistake")
-    case.runtime.on_frame(case.link, Kind.REFUSED, memoryview(refusal)[5:], 1.0)
+    case.runtime.on_frame(case.link, Kind.REFUSED, memoryview(refusal)[12:], 1.0)
     assert case.link.phase is LinkPhase.AWAY
     case.runtime.tick(1.0 + Times().grace)
     assert case.wants == 1

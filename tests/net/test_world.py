@@ -1,6 +1,8 @@
 """The world of a live process: time, and sockets."""
 
 import asyncio
+import threading
+import time
 
 import pytest
 
@@ -30,6 +32,37 @@ class Heard:
         self.happened.append("writable")
 
 
+def test_what_takes_long_is_computed_in_a_thread_and_told_in_the_loop() -> None:
+    async def main() -> None:
+        world, told = AsyncioWorld(), list[tuple[int, bool, bool]]()
+        here = threading.get_ident()
+
+        def work() -> int:
+            end = time.thread_time() + 0.02
+            while time.thread_time() < end:
+                pass
+            return threading.get_ident()
+
+        def done(thread: int, seconds: float) -> None:
+            told.append((thread, threading.get_ident() == here, 0.02 <= seconds < HANGS))
+
+        for _ in range(3):
+            world.compute(work, done)
+        await until(lambda: len(told) == 3)
+        ((thread, in_the_loop, is_counted),) = set(told)
+        assert thread != here
+        assert in_the_loop
+        assert is_counted
+        # Waiting costs nothing.
+        before = world.cpu_time()
+        await asyncio.sleep(0.2)
+        assert world.cpu_time() - before < 0.1
+        world.close()
+        await until(lambda: not any("penstock-filters" in one.name for one in threading.enumerate()))
+
+    run(main)
+
+
 def test_calls_come_in_their_order_and_may_be_cancelled() -> None:
     async def main() -> None:
         world, called = AsyncioWorld(), list[int]()
@@ -48,7 +81,7 @@ def test_calls_come_in_their_order_and_may_be_cancelled() -> None:
 def test_what_a_socket_does_goes_to_the_connection() -> None:
     async def main() -> None:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(await reader.readexactly(6) * 2)
+            writer.write(await reader.readexactly(13) * 2)
             # Nothing more is read for a while.
             await go_on.wait()
             while await reader.read(2**20):

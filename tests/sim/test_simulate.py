@@ -70,7 +70,8 @@ def test_every_shipped_scenario_is_right_where_brokers_flood(name: str) -> None:
     assert (result.protocol, result.scheme) == ("flood", None)
     assert result.is_right
     assert result.at_rest.delivered == result.at_rest.expected > 0
-    assert set(result.running.traffic) == {"Publish"}
+    # Nodes that were away ask for what they missed.
+    assert set(result.running.traffic) - {"Apart"} == {"Publish"}
     assert {check.outcome for check in result.checks} == {"held"}
 
 

@@ -1,7 +1,7 @@
 """Frames: cut out of a stream of bytes, however it was cut before."""
 
 import itertools
-from zlib import crc32
+from binascii import crc32
 
 import pytest
 from hypothesis import given

@@ -134,6 +134,7 @@ class FloodNode:
         elif isinstance(message, Gone):
             self._on_gone(message, link, effects)
         elif isinstance(message, Tick):
+            self._forwarding.on_tick()
             self._tell_clients(now, effects)
         elif isinstance(message, Replayed):
             asked = self._replays.pop(message.number)

@@ -81,6 +81,10 @@ class Forwarding:
         self._seen = Seen()
         self._rescued = Marked()
 
+    def on_tick(self) -> None:
+        """A while has passed: remember what has come of those who are silent in little room."""
+        self._seen.fold_idle()
+
     def on_events(self, events: Events, link: str, effects: list[Effect]) -> None:
         """Events come from a client or from a neighbour, or are sent again after a failure (from nowhere)."""
         client = self._clients.get(link)

@@ -10,6 +10,7 @@ parsed, so that nobody can call himself `%` or `' or true` and be granted more.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -26,6 +27,9 @@ GRANTS_MAX: Final = 1_000
 COMPARISONS_MAX: Final = 100_000
 """Pairs of a grant's filter and a subscription's that are compared; past this the answer is the safe one, no.
 Whoever subscribes chooses one of the two numbers, and the broker waits meanwhile."""
+
+_ANSWERS_MAX: Final = 64
+"""Answers that are kept: what was found out in a thread is asked again in the loop a moment later."""
 
 _SHOWN_MAX: Final = 300
 """Characters of filters that a refusal shows: enough to see what is wrong, and no room for a flood."""
@@ -51,6 +55,11 @@ class Grants(msgspec.Struct, frozen=True):
     ) -> "Grants":
         """The grants that these filters, in SQL, say together; `true` is everything, no filter is nothing."""
         return cls(_union("subscribe", subscribe), _union("advertise", advertise), monitor)
+
+    def has_any(self, verb: Verb) -> bool:
+        """Whether anything of this kind is granted. Where not, a filter need not even be parsed."""
+        granted = self.subscribe if verb == "subscribe" else self.advertise
+        return granted is None or granted.satisfiable
 
     def may_subscribe(self, predicate: Predicate) -> bool:
         """Whether the grants cover all that the subscription can match."""
@@ -84,8 +93,11 @@ class Grants(msgspec.Struct, frozen=True):
 
 
 def _is_covered(granted: Predicate | None, predicate: Predicate) -> bool:
-    if granted is None:
-        return True
+    return granted is None or _covers(granted, predicate)
+
+
+@lru_cache(maxsize=_ANSWERS_MAX)
+def _covers(granted: Predicate, predicate: Predicate) -> bool:
     return not _is_too_much(granted, predicate) and covers(granted, predicate)
 
 

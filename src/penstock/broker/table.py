@@ -1,7 +1,7 @@
 """What a broker has been asked for (the papers' PRT): by whom, by which key, with which filter and trees."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from penstock.model.names import Key, Tree
 from penstock.routing.schemes.scheme import Source
 from penstock.wire.blocks import Block, Header
 from penstock.wire.messages import Events, Publish
+
+_ROUTES_MAX: Final = 10_000
+"""Trees whose routes are kept ready; publishers come and go, and each has trees of its own."""
 
 
 class Entry(NamedTuple):
@@ -161,7 +164,11 @@ class Table:
         tree, clients = header.tree, self._clients
         routes = self._routes.get(tree)
         if routes is None:
-            routes = self._routes[tree] = Routes(lambda number: self._targets(found.known[number], tree))
+            # Not `found`, which has what the first block matched, and would stay for as long as the routes.
+            known = found.known
+            routes = self._routes[tree] = Routes(lambda number: self._targets(known[number], tree))
+            if len(self._routes) > _ROUTES_MAX:
+                del self._routes[next(iter(self._routes))]
         for to, events, keys in routes.wanting(found):
             if to in clients:
                 which, starts = np.unique(events, return_index=True)

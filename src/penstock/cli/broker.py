@@ -15,9 +15,11 @@ _FLAGS: Final = {
     "name": "--name",
     "listen": "--listen",
     "peers": "--peer",
+    "peer_names": "--peer-name",
     "protocol": "--protocol",
     "scheme": "--scheme",
     "advertisements": "--no-advertisements",
+    "allow_anonymous": "--allow-anonymous",
     "peer_secret_file": "--peer-secret",
     "gateway.listen": "--gateway",
     "tokens.secret_file": "--token-secret",
@@ -27,7 +29,10 @@ _FLAGS: Final = {
 }
 """The flags of settings."""
 
-_KEY: Final = re.compile(r"(?<![\w./'-])(?:tls|gateway)\.(?:cert|key|ca)(?![\w./':-])")
+_KEY: Final = re.compile(
+    r"(?<![\w./'-])(?:(?:tls|gateway)\.(?:cert|key|ca)|tokens\.secret_file|allow_anonymous = true)"
+    r"(?![\w./':-])"
+)
 """A setting that a message names; a file may be called so too, but is quoted then, or in front of a colon."""
 
 
@@ -54,9 +59,11 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
         "name": options.name,
         "listen": options.listen,
         "peers": options.peer,
+        "peer_names": options.peer_name,
         "protocol": options.protocol,
         "scheme": options.scheme,
         "advertisements": False if options.no_advertisements else None,
+        "allow_anonymous": True if options.allow_anonymous else None,
         "peer_secret_file": options.peer_secret,
         "gateway": {"listen": "" if options.gateway == "none" else options.gateway},
         "tokens": {"secret_file": options.token_secret},
@@ -74,8 +81,8 @@ def in_flags(mistake: str) -> str:
     flag = _FLAGS.get(key.partition("[")[0])
     if flag is None:
         return mistake
-    told = _KEY.sub(lambda found: _FLAGS.get(found[0], found[0]), what)
-    only_in_files = [found for found in _KEY.findall(what) if found not in _FLAGS]
+    told = _KEY.sub(lambda found: _FLAGS.get(found[0].partition(" ")[0], found[0]), what)
+    only_in_files = [found for found in _KEY.findall(what) if found.partition(" ")[0] not in _FLAGS]
     return f"{flag}{colon}{told}{' in a file (--config FILE)' if only_in_files else ''}"
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from penstock.cli.files import why
 from penstock.cli.signals import left_to_a_loop
-from penstock.errors import AccessError, FilterSyntaxError, InputError
+from penstock.errors import AccessError, FilterSyntaxError, InputError, printable
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.net.addresses import parse_url
@@ -138,10 +138,5 @@ def note(text: str) -> None:
 
 def say(text: str) -> None:
     """Tell something in one line on standard error."""
-    sys.stderr.write(f"penstock: {shown(text)}\n")
+    sys.stderr.write(f"penstock: {printable(text)}\n")
     sys.stderr.flush()
-
-
-def shown(text: str) -> str:
-    """What others have written, without what a terminal would take for a command."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

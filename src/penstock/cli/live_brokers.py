@@ -44,6 +44,13 @@ def _add_broker(commands: "Commands[argparse.ArgumentParser]") -> None:
     )
     broker.add_argument("--peer", action="append", metavar="URL", help="another broker; repeat for more")
     broker.add_argument(
+        "--peer-name",
+        action="append",
+        metavar="NAME",
+        help="a broker that may join, by its name; needed with --tls-ca, without --peer-secret; repeat for "
+        "more, * is any",
+    )
+    broker.add_argument(
         "--protocol",
         metavar="NAME",
         help="trees, flood, or one of your own as package.module:NAME (default: trees)",
@@ -62,12 +69,15 @@ def _add_broker(commands: "Commands[argparse.ArgumentParser]") -> None:
     broker.add_argument(
         "--token-secret", metavar="FILE", help="let in only clients whose token is signed with this secret"
     )
+    broker.add_argument(
+        "--allow-anonymous",
+        action="store_true",
+        help="listen beyond this machine without tokens: whoever reaches it may read and publish everything",
+    )
     broker.add_argument("--tls-cert", metavar="FILE", help="the broker's certificate, for penstocks://")
     broker.add_argument("--tls-key", metavar="FILE", help="its key, where that is not in the same file")
     broker.add_argument("--tls-ca", metavar="FILE", help="who vouches for other brokers")
-    broker.add_argument(
-        "--peer-secret", metavar="FILE", help="a secret that brokers show each other on penstock://"
-    )
+    broker.add_argument("--peer-secret", metavar="FILE", help="a secret that brokers show each other")
     _add_log_level(broker)
     broker.set_defaults(run=command("cli.broker", "run_broker"))
 

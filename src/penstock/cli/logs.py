@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from penstock.errors import printable
+
 
 class OneLine(logging.Formatter):
     """Time, level, who and what; the lines of a traceback behind each other."""
@@ -14,7 +16,7 @@ class OneLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        lines = (line.strip() for line in super().format(record).splitlines())
+        lines = (printable(line.strip()) for line in super().format(record).split("\n"))
         return " | ".join(line for line in lines if line)
 
 

@@ -22,7 +22,7 @@ from penstock.cli.pipeline_arguments import add_pipeline_commands
 from penstock.cli.signals import end_on_signals
 from penstock.cli.spark_bench_arguments import add_spark_bench
 from penstock.cli.torture_arguments import add_torture_command
-from penstock.errors import NetworkError, PenstockError
+from penstock.errors import NetworkError, PenstockError, printable
 
 _LANGUAGES = ("sql", "padres", "json")
 _FORMATS = ("jsonl", "csv", "parquet")
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except PenstockError as error:
         # One line, whatever the message quotes.
-        _complain(" ".join(str(error).splitlines()))
+        _complain(" ".join(str(error).split("\n")))
         return EXIT_FAILED if isinstance(error, NetworkError) else EXIT_BAD_INPUT
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`); that is no error of ours.
@@ -81,7 +81,7 @@ def _prepare_streams() -> None:
 
 
 def _complain(message: str) -> None:
-    sys.stderr.write(f"penstock: {message}\n")
+    sys.stderr.write(f"penstock: {printable(message)}\n")
 
 
 def _abandon_output() -> None:

@@ -4,10 +4,9 @@ import argparse
 import asyncio
 from typing import Final
 
-import msgspec
-
 from penstock.cli.arguments import EXIT_FAILED
 from penstock.cli.connecting import connected, filter_of, in_a_loop, note
+from penstock.cli.json_lines import json_line
 from penstock.cli.streams import Output
 from penstock.errors import InputError
 from penstock.filters.predicate import Predicate
@@ -16,8 +15,6 @@ from penstock.net.client.subscriptions import Received, Subscription
 
 _WRITE_MAX: Final = 2**16
 """Bytes that are written at once, where so many events have come already."""
-
-_encode = msgspec.json.Encoder().encode
 
 
 def run(options: argparse.Namespace) -> int:
@@ -77,7 +74,7 @@ def _line(received: Received, *, with_meta: bool) -> bytes:
         for name, value in received.event.attributes.items()
     }
     if not with_meta:
-        return _encode(attributes) + b"\n"
+        return json_line(attributes)
     meta = {
         "event": attributes,
         "origin": received.origin,
@@ -85,4 +82,4 @@ def _line(received: Received, *, with_meta: bool) -> bytes:
         "hops": received.hops,
         "late": received.late,
     }
-    return _encode(meta) + b"\n"
+    return json_line(meta)

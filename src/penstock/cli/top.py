@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import msgspec
-
 from penstock.cli.arguments import EXIT_BAD_INPUT, EXIT_FAILED
-from penstock.cli.connecting import in_a_loop, shown
+from penstock.cli.connecting import in_a_loop
+from penstock.cli.json_lines import json_line
 from penstock.cli.streams import Output
 from penstock.cli.watching import Look, Status, Watches
+from penstock.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, Group, RenderResult
@@ -62,7 +62,7 @@ async def _print_lines(watches: Watches, options: argparse.Namespace) -> int:
     with Output() as output:
         while True:
             looks = await watches.look()
-            await output.write(b"".join(msgspec.json.encode(look) + b"\n" for look in looks))
+            await output.write(b"".join(map(json_line, looks)))
             if options.once:
                 return _status_of(looks)
             await asyncio.sleep(options.interval)
@@ -157,7 +157,8 @@ def tables(looks: list[tuple[Look, Look | None]], *, total: bool, width: int = _
     ]
     if len(busy) > _CLIENTS_SHOWN:
         parts[-1].caption = f"and {len(busy) - _CLIENTS_SHOWN:,} more"
-    return Group(*(Text(shown(reason)) for reason in reasons), *(part for part in parts if part.row_count))
+    texts = (Text(printable(reason)) for reason in reasons)
+    return Group(*texts, *(part for part in parts if part.row_count))
 
 
 class Cut:
@@ -276,7 +277,7 @@ def _table(title: str, headings: list[str], rows: list[list[str]], spare: list[s
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[shown(cell) for cell in row] + [""] * (len(headings) - len(row)) for row in rows]
+    cells = [[printable(cell) for cell in row] + [""] * (len(headings) - len(row)) for row in rows]
     sizes = {
         heading: max(cell_len(heading), *(cell_len(row[at]) for row in cells), 0)
         for at, heading in enumerate(headings)

@@ -5,12 +5,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
-from penstock.cli.connecting import advertised, connected, filter_of, in_a_loop, note, shown
+from penstock.cli.connecting import advertised, connected, filter_of, in_a_loop, note
 from penstock.cli.events import EventOptions, families_given, json_event
 from penstock.cli.files import placed
-from penstock.errors import InputError
+from penstock.cli.json_lines import json_line
+from penstock.errors import InputError, printable
 from penstock.model.events import Event
 from penstock.node.client.notices import Notice
 
@@ -31,7 +30,7 @@ async def _trace(options: argparse.Namespace) -> int:
         advertisement = await advertised(client, options.advertise, predicate)
         report = await client.trace(event, advertisement=advertisement)
     if options.json:
-        sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
+        sys.stdout.buffer.write(json_line(report))
     else:
         # UTF-8 whatever the terminal's locale, as what other commands print.
         sys.stdout.buffer.write("".join(f"{line}\n" for line in tree(report)).encode())
@@ -68,7 +67,7 @@ def _branches(report: Report, indent: str) -> Iterator[str]:
         lead, below = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
         further: Report | None = way["report"]
         if further is None:
-            yield f"{indent}{lead}{shown(str(way['link']))}  sent there, no report came back"
+            yield f"{indent}{lead}{printable(str(way['link']))}  sent there, no report came back"
             continue
         yield f"{indent}{lead}{_told(further, report)}"
         yield from _branches(further, indent + below)
@@ -76,7 +75,7 @@ def _branches(report: Report, indent: str) -> Iterator[str]:
 
 def _told(report: Report, before: Report | None) -> str:
     """One broker: how long the event took from the one before it, and how many clients it was given to."""
-    words = [shown(str(report["broker"]))]
+    words = [printable(str(report["broker"]))]
     if before is not None:
         # Clocks of two machines have nothing to do with each other; of one they are the same.
         taken = (report["received_at"] - before["received_at"]) * 1_000

@@ -13,6 +13,7 @@ admission   who is let in
 tokens      who somebody is, and what that one may do: JSON Web Tokens
 tls         contexts for connections that are encrypted
 files       secrets
+descriptors how near the process is to having no file descriptor left
 opening     dialing and greeting, as brokers and clients do alike
 dialing     keeping a connection to another broker
 connection  bytes of a socket to frames and back

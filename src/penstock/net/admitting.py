@@ -30,4 +30,5 @@ def admission_of(config: BrokerConfig) -> Admission:
         required=tokens.is_on and tokens.required,
         secret=None if config.peer_secret_file is None else read_secret(config.peer_secret_file),
         has_ca=config.tls.ca is not None,
+        peers=config.peer_names,
     )

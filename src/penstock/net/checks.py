@@ -39,8 +39,10 @@ def mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
     yield from _gateway_mistakes(config)
     yield from _size_mistakes(config)
     yield from _tls_mistakes(config)
+    yield from _peer_name_mistakes(config)
     yield from _token_mistakes(config)
     yield from _file_mistakes(config)
+    yield from open_to_all(config)
 
 
 def shared_addresses(configs: "Sequence[BrokerConfig]") -> Iterator[Mistake]:
@@ -60,6 +62,29 @@ def shared_addresses(configs: "Sequence[BrokerConfig]") -> Iterator[Mistake]:
                 what = f"{address.host}:{address.port} is an address of {owners[place]} already"
                 yield f"broker[{at}].{key}", f"{what}; give another port"
             owners[place] = config.name
+
+
+def open_to_all(config: "BrokerConfig") -> Iterator[Mistake]:
+    """Addresses that other machines reach, and where nobody says who they are; unless that is allowed."""
+    if config.allow_anonymous or (config.tokens.is_on and config.tokens.required):
+        return
+    listed = [(f"listen[{at}]", url, parse_url) for at, url in enumerate(config.listen)]
+    if config.tls.verify_clients:
+        listed = [place for place in listed if not place[1].lower().startswith("penstocks:")]
+    if config.gateway.listen:
+        listed.append(("gateway.listen", config.gateway.listen, parse_gateway_url))
+    for key, url, parse in listed:
+        try:
+            address = parse(url)
+        except InputError:
+            continue  # which is told elsewhere
+        if not address.is_loopback:
+            yield (
+                key,
+                f"{address} can be reached from other machines, and no token is required there: give "
+                "tokens.secret_file (penstock token --new-secret FILE makes one), or allow_anonymous = true "
+                "if everybody who reaches it may read and publish everything",
+            )
 
 
 def cautions(config: "BrokerConfig") -> list[str]:
@@ -151,6 +176,9 @@ def _size_mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
     if limits.peer_frame_bytes < limits.frame_bytes:
         what = f"what a client may send must fit into it; give at least frame_bytes, {limits.frame_bytes}"
         yield "limits.peer_frame_bytes", what
+    if limits.unfinished_bytes < limits.peer_frame_bytes:
+        what = f"one frame of a broker must fit into it; give at least {limits.peer_frame_bytes}"
+        yield "limits.unfinished_bytes", what
     if times.ping >= times.lease:
         yield "times.ping", f"must be shorter than the lease, {times.lease:g}; a few times in it is right"
     if times.resume >= times.lease:
@@ -163,6 +191,15 @@ def _tls_mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
         yield "tls.key", "is the key of a certificate; give tls.cert"
     if tls.verify_clients and tls.ca is None:
         yield "tls.verify_clients", "somebody must vouch for clients; give tls.ca"
+
+
+def _peer_name_mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
+    for at, name in enumerate(config.peer_names):
+        if name != "*" and not _NAME.fullmatch(name):
+            yield f"peer_names[{at}]", f"{name!r:.80} is no broker's name; write one, or * for any"
+    if "*" in config.peer_names and config.tls.verify_clients and config.peer_secret_file is None:
+        what = "* lets every client with a certificate join as a broker; list the brokers' names"
+        yield "peer_names", f"{what}, or give peer_secret_file"
 
 
 def _token_mistakes(config: "BrokerConfig") -> Iterator[Mistake]:

@@ -112,6 +112,10 @@ class BrokerConfig(Settings, frozen=True, kw_only=True):
     times: Times = field(default_factory=Times)
     tls: TLSConfig = field(default_factory=TLSConfig)
     tokens: TokenConfig = field(default_factory=TokenConfig)
+    peer_names: list[str] = field(default_factory=list)
+    """Brokers that may join, by their names: a certificate alone may be a client's. `*` is any name."""
+    allow_anonymous: bool = False
+    """Whether other machines may reach it without a token: then everybody there may read and publish."""
     peer_secret_file: str | None = None
     """A secret that brokers show each other where there is no mutual TLS. None: then any broker may join."""
 

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from typing import Any, Final, Protocol
 
+from penstock.broker.grants import Verb
 from penstock.errors import AccessError
 from penstock.net.client.client import Client
 from penstock.net.sockets import MakeProtocol, SocketProtocol
@@ -27,8 +28,9 @@ class Watched(Protocol):
 class _NearWay:
     """A pair of sockets that are joined: no address, and nobody else can get in."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, address: str) -> None:
         self._hub = hub
+        self._address = address
 
     def __str__(self) -> str:
         return "the broker"
@@ -37,7 +39,7 @@ class _NearWay:
         """Make a connection."""
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
-        await loop.connect_accepted_socket(lambda: SocketProtocol(self._hub.accept()), theirs)
+        await loop.connect_accepted_socket(lambda: SocketProtocol(self._hub.accept(self._address)), theirs)
         await loop.create_connection(make, sock=ours)
 
 
@@ -50,10 +52,10 @@ class BrokerConnector:
         self._watched = watched
         self._timeout = timeout
 
-    async def connect(self, token: str | None, name: str) -> Client:
+    async def connect(self, token: str | None, name: str, address: str = "") -> Client:
         """A client with a token. Raises AccessError where that is not good enough."""
         client = Client(
-            [_NearWay(self._hub)],
+            [_NearWay(self._hub, address)],
             name=name,
             token=token or "",
             when_slow="drop",
@@ -62,6 +64,7 @@ class BrokerConnector:
             on_notice=None,
         )
         client.queue_default = _QUEUE
+        client.parses = False
         await client.open()
         return client
 
@@ -72,6 +75,10 @@ class BrokerConnector:
     def is_ready(self) -> bool:
         """Whether the broker takes clients."""
         return self._watched.is_ready
+
+    def may(self, token: str | None, verb: Verb) -> bool:
+        """Whether somebody has anything of this kind granted. Raises AccessError."""
+        return self._hub.admission.identify(token or "").grants.has_any(verb)
 
     def may_monitor(self, token: str | None) -> bool:
         """Whether somebody may see what the broker says of itself."""

@@ -21,6 +21,9 @@ _LOG: Final = logging.getLogger(__name__)
 CLOSE_S: Final = 5.0
 """Seconds that closing may take, which waits for nobody else and so takes none."""
 
+_SWITCH_S: Final = 0.001
+"""Seconds for which one thread may keep another from running Python; 0.005 where nobody says so."""
+
 _HINTS: Final = {
     errno.EADDRINUSE: "; another program listens there: end it, or give another port",
     errno.EACCES: "; ports below 1024 are often for the administrator only",
@@ -55,6 +58,8 @@ _Broker: TypeAlias = tuple[BrokerConfig, Serving]
 def run(configs: Sequence[BrokerConfig]) -> int:
     """Serve in a loop of its own, uvloop's where it is installed, which is faster."""
     _allow_many_connections()
+    # Filters are parsed in a thread; the loop is not to wait for it for longer than this.
+    sys.setswitchinterval(_SWITCH_S)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(serve(configs))
 

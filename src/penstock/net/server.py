@@ -11,10 +11,11 @@ from penstock import __version__
 from penstock.errors import InputError, NetworkError
 from penstock.net.addresses import Address, parse_url
 from penstock.net.admitting import admission_of
+from penstock.net.checks import open_to_all
 from penstock.net.config import BrokerConfig
 from penstock.net.connector import BrokerConnector
 from penstock.net.matching import EngineMatching, warm
-from penstock.net.sockets import SocketProtocol, TcpWay
+from penstock.net.sockets import AcceptedProtocol, TcpWay
 from penstock.net.tls import peer_context, server_context
 from penstock.net.world import AsyncioWorld
 from penstock.node.connection import CLOSE_SECONDS, FrameConnection
@@ -28,8 +29,12 @@ class Server:
     """One broker. `start`, then `drain` and `close`."""
 
     def __init__(self, config: BrokerConfig) -> None:
+        """Raises InputError where the settings leave it open to everybody, and do not say so."""
+        for key, what in open_to_all(config):
+            raise InputError(f"{config.name}: {key}: {what}")
         self.config = config
         self.gateway_url: str | None = None
+        self._world = AsyncioWorld()
         self.node = Node(
             NodeSettings(
                 name=config.name,
@@ -42,7 +47,7 @@ class Server:
             ),
             EngineMatching(),
             admission_of(config),
-            AsyncioWorld(),
+            self._world,
             # Higher than in any earlier life, as nothing is kept of that.
             incarnation=time.time_ns() // 1_000_000,
         )
@@ -74,7 +79,7 @@ class Server:
         context = self._server_context() if address.tls else None
         try:
             listener = await loop.create_server(
-                lambda: SocketProtocol(self.node.accept()),
+                lambda: AcceptedProtocol(self.node.hub),
                 address.host,
                 address.port,
                 ssl=context,
@@ -106,10 +111,16 @@ class Server:
 
     async def _open_gateway(self) -> None:
         # Only where there is one: it needs a web server.
+        from penstock.net.gateway.ports import GatewayLimits
         from penstock.net.gateway.server import Gateway
 
         connector = BrokerConnector(self.node.hub, self, self.config.name, self.config.times.greet)
-        self._gateway = Gateway(self.config.gateway, connector)
+        limits = self.config.limits
+        self._gateway = Gateway(
+            self.config.gateway,
+            connector,
+            GatewayLimits(connections=limits.clients, connections_per_address=limits.connections_per_address),
+        )
         try:
             self.gateway_url = await self._gateway.start()
         except BaseException:
@@ -146,6 +157,7 @@ class Server:
         for listener in self._listeners:
             listener.close()
         await _ended(self.node.stop())
+        self._world.close()
         self._listeners.clear()
         await asyncio.sleep(0)
 

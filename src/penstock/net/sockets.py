@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias, cast
 
 from penstock.net.addresses import Address
+from penstock.net.descriptors import DESCRIPTORS, Descriptors
 from penstock.net.tls import certificate_names
 from penstock.node.connection import FrameConnection
+from penstock.node.hub import Hub
 from penstock.node.opening import Way
 
 _WRITE_HIGH: Final = 1 << 20
@@ -30,11 +32,38 @@ class SocketProtocol(asyncio.Protocol):
         made = cast(asyncio.Transport, transport)
         made.set_write_buffer_limits(high=_WRITE_HIGH)
         tls = made.get_extra_info("ssl_object")
-        self._connection.connection_made(made, certificate_names(tls), is_tls=tls is not None)
+        self._connection.connection_made(
+            made, certificate_names(tls), is_tls=tls is not None, address=_address_of(made)
+        )
 
     def connection_lost(self, _error: Exception | None) -> None:
         """The socket is closed."""
         self._connection.connection_lost()
+
+
+class AcceptedProtocol(SocketProtocol):
+    """The same for a connection that somebody else made: it is not let in while descriptors run out."""
+
+    def __init__(self, hub: Hub, descriptors: Descriptors = DESCRIPTORS) -> None:
+        super().__init__(hub.accept())
+        self._hub = hub
+        self._descriptors = descriptors
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is open."""
+        socket = transport.get_extra_info("socket")
+        if socket is not None and self._descriptors.are_short(socket.fileno()):
+            # Room for the next one: this one may be anybody.
+            self._hub.turn_away()
+            cast(asyncio.Transport, transport).abort()
+        else:
+            super().connection_made(transport)
+
+
+def _address_of(transport: asyncio.BaseTransport) -> str:
+    """Where the other side is, without its port; "" for what has no address."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
 
 MakeProtocol: TypeAlias = Callable[[], SocketProtocol]

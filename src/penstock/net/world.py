@@ -9,18 +9,23 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from penstock.errors import NetworkError
 from penstock.net.sockets import SocketProtocol, SocketWay
 from penstock.node.connection import FrameConnection
 from penstock.node.world import Timer
 
+T = TypeVar("T")
+
 
 class AsyncioWorld:
     """Time, chance and connections, as there are."""
 
     def __init__(self) -> None:
+        self._worker: ThreadPoolExecutor | None = None
+        self._computing: set[asyncio.Future[Any]] = set()
         self._dials: set[asyncio.Task[None]] = set()
 
     def time(self) -> float:
@@ -30,6 +35,33 @@ class AsyncioWorld:
     def wall_time(self) -> float:
         """Seconds since the epoch."""
         return time.time()
+
+    def cpu_time(self) -> float:
+        """Seconds that a processor has worked for this thread."""
+        return time.thread_time()
+
+    def compute(self, work: Callable[[], T], on_done: Callable[[T, float], object]) -> None:
+        """Do something in a thread, one thing after another; tell in the loop what came of it."""
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, "penstock-filters")
+        doing = asyncio.get_running_loop().run_in_executor(self._worker, _timed, work)
+
+        self._computing.add(doing)
+
+        def done(future: "asyncio.Future[tuple[T, float]]") -> None:
+            self._computing.discard(future)
+            if not future.cancelled():
+                on_done(*future.result())
+
+        doing.add_done_callback(done)
+
+    def close(self) -> None:
+        """Have no thread left, once it has done what it is at; nobody is told what came of that."""
+        for doing in list(self._computing):
+            doing.cancel()
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.shutdown(wait=False, cancel_futures=True)
 
     def call_later(self, seconds: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         """Call something in so many seconds; with 0, in the next round of the loop."""
@@ -59,6 +91,13 @@ class AsyncioWorld:
     def share(self) -> float:
         """A number between 0 and 1."""
         return random.random()  # noqa: S311 - spreads tries over time
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    """Do something; how long a processor took for it."""
+    begun = time.thread_time()
+    done = work()
+    return done, time.thread_time() - begun
 
 
 class _Dial:

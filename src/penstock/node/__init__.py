@@ -7,6 +7,8 @@ opening       dial, greet, and be welcomed or refused
 dialing       keep a connection to a neighbour
 hub           which connection is whose
 admission     who is let in
+turns         whose filters are looked at next
+logs          what is logged, without control characters
 identity      who somebody is, and what that one may do
 naming        what links are called, and in whose name events are numbered
 links         one link: its session, the connection it has now, its counts

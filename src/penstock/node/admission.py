@@ -1,6 +1,7 @@
 """Who is let in: every connection passes here, before anything else that it sends is looked at."""
 
 import hmac
+from collections.abc import Collection
 from typing import Protocol
 
 from penstock.broker.grants import EVERYTHING
@@ -18,10 +19,11 @@ class Checker(Protocol):
 
 
 class Admission:
-    """Checks tokens of clients, and certificates or the shared secret of brokers.
+    """Checks tokens of clients, and certificates, the shared secret and names of brokers.
 
     `quotas` are those of every client. `required`: nobody gets in without a token. `has_ca`: certificates of
-    brokers are checked against an authority of ours.
+    brokers are checked against an authority of ours. `peers`: the names of brokers that may join; with `*`
+    among them, any that its certificate or the secret vouches for.
     """
 
     def __init__(
@@ -32,12 +34,14 @@ class Admission:
         required: bool = False,
         secret: str | None = None,
         has_ca: bool = False,
+        peers: Collection[str] = (),
     ) -> None:
         self._limits = quotas
         self._checker = checker
         self._required = required
         self._secret = secret
         self._has_ca = has_ca
+        self._peers = frozenset(peers)
 
     @property
     def nobody(self) -> Identity:
@@ -71,31 +75,44 @@ class Admission:
     def check_broker(self, hello: Hello, names: frozenset[str], *, is_tls: bool) -> None:
         """Whether a broker may be a neighbour. Raises AccessError.
 
-        By a certificate of our authority that has its name, or by the secret that brokers share. Where
-        neither is set up, any may, unless clients have to show tokens: who calls itself a broker must not be
-        let in for that.
+        All that is set up to know brokers by has to hold: the secret that they share, a certificate of our
+        authority that has the broker's name, and that name among those that may join. A certificate alone
+        says who somebody is, and clients may have one of the same authority: without the secret, names have
+        to be listed. Where nothing is set up, any broker may join, unless clients have to show tokens: who
+        calls itself a broker must not be let in for that.
         """
-        proof = self.proof("hello", hello.session, hello.name)
-        if self._secret is not None and hmac.compare_digest(hello.token.encode(), proof.encode()):
-            return
-        if is_tls and self._has_ca:
-            if hello.name in names:
-                return
-            raise AccessError(f"the certificate is not one of a broker called {hello.name!r:.80}")
         if self._secret is not None:
-            raise AccessError("the secret that brokers share is another here")
-        if self._required:
+            proof = self.proof("hello", hello.session, hello.name)
+            if not hmac.compare_digest(hello.token.encode(), proof.encode()):
+                raise AccessError("the secret that brokers share is another here (peer_secret_file)")
+        if self._has_ca:
+            if not is_tls:
+                raise AccessError("brokers show a certificate here: connect by penstocks://")
+            if hello.name not in names:
+                raise AccessError(f"the certificate is not one of a broker called {hello.name!r:.80}")
+            if self._secret is None and not self._peers:
+                raise AccessError(
+                    f"a certificate alone does not let {hello.name!r:.80} join as a broker, as clients may "
+                    "have one too: list the name in peer_names here"
+                )
+        self._check_listed(hello.name)
+        if self._required and self._secret is None and not self._has_ca:
             raise AccessError("brokers need a certificate or a shared secret here, as clients need tokens")
+
+    def _check_listed(self, name: str) -> None:
+        if self._peers and "*" not in self._peers and name not in self._peers:
+            raise AccessError(f"peer_names does not list a broker called {name!r:.80} here")
 
     def check_answer(self, welcome: Welcome, session: str, names: frozenset[str], *, is_tls: bool) -> None:
         """Whether the broker that answers is the one that it says. Raises AccessError.
 
-        It has to know the secret, if there is one; else its certificate, which was good for its address, has
-        to be good for its name too, as it has to be when that broker connects to us.
+        It has to know the secret, if there is one; its certificate, which was good for its address, has to be
+        good for its name too; and that name has to be listed, if any is.
         """
         if self._secret is not None:
             proof = self.proof("welcome", session, welcome.broker)
             if not hmac.compare_digest(welcome.proof.encode(), proof.encode()):
                 raise AccessError("the broker that answers does not know the secret that brokers share")
-        elif is_tls and welcome.broker not in names:
+        if is_tls and welcome.broker not in names:
             raise AccessError(f"the certificate is not one of a broker called {welcome.broker!r:.80}")
+        self._check_listed(welcome.broker)

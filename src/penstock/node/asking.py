@@ -1,10 +1,19 @@
 """What clients ask of their broker, as the core has it."""
 
-from penstock.errors import WireError
+import re
+from typing import Final, TypeAlias
+
+from penstock.broker.grants import Grants, Verb
+from penstock.errors import AccessError, WireError
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.wire.messages import Advertise, Message, Subscribe, Unadvertise, Unsubscribe
 from penstock.wire.requests import KEY_MAX, Offer, Unoffer, Unwant, Want
+
+PLAIN_LENGTH_MAX: Final = 1_024
+"""Characters of a filter that is understood at once, if it is plain."""
+
+_NOT_PLAIN: Final = re.compile(r"\b(?:or|not|like)\b", re.IGNORECASE)
 
 
 def check_key(tree: str) -> None:
@@ -22,6 +31,34 @@ def message_of(request: Want | Unwant | Offer | Unoffer) -> Message:
     if isinstance(request, Offer):
         return Advertise(str(request.key), _predicate(request.filter))
     return Unadvertise(str(request.key))
+
+
+Prepared: TypeAlias = Message | Exception
+"""A request with a filter as a message to the core; or why not, be it the client's mistake or ours."""
+
+
+def is_plain(text: str) -> bool:
+    """Whether a filter is understood in about as many steps as it has characters.
+
+    Constraints that are joined by `and` are. What has alternatives, negations or patterns need not be.
+    """
+    return len(text) <= PLAIN_LENGTH_MAX and _NOT_PLAIN.search(text) is None
+
+
+def prepared(request: Want | Offer, grants: Grants) -> Prepared:
+    """A request with a filter as a message to the core, if that is granted. Raises nothing."""
+    message: Subscribe | Advertise
+    verb: Verb
+    try:
+        predicate = _predicate(request.filter)
+        if isinstance(request, Want):
+            message, verb = Subscribe(request.key, predicate), "subscribe"
+        else:
+            message, verb = Advertise(str(request.key), predicate), "advertise"
+        why_not = grants.why_not(verb, predicate)
+    except Exception as error:
+        return error
+    return message if why_not is None else AccessError(why_not)
 
 
 def _predicate(text: str) -> Predicate:

@@ -62,11 +62,21 @@ class FrameConnection:
         self.reader = FrameReader(limit)
         self.names: frozenset[str] = frozenset()
         """The names on the certificate that the other side has shown, checked."""
+        self.address = ""
+        """Where the other side is, without its port; "" if that is not known."""
+        self.behind = ""
+        """The same of whoever acts through it, of a connection that the gateway makes."""
         self.is_tls = False
         self.is_closed = False
         self.when_closed: list[Callable[[], object]] = []
         """Called when it is no more, after its owner."""
         self.owner = owner
+        self.unfinished_since: float | None = None
+        """When the frame began to come that is not whole."""
+        self.held = 0
+        """Bytes of it that are here."""
+        self.on_held: Callable[[int], None] | None = None
+        """Told by how many bytes that changes."""
         self._world = world
         self._on_open = on_open
         self._transport: Transport | None = None
@@ -79,11 +89,17 @@ class FrameConnection:
     # What the transport calls
 
     def connection_made(
-        self, transport: Transport, names: frozenset[str] = frozenset(), *, is_tls: bool = False
+        self,
+        transport: Transport,
+        names: frozenset[str] = frozenset(),
+        *,
+        is_tls: bool = False,
+        address: str = "",
     ) -> None:
         """It is open."""
         self._transport = transport
         self.is_tls, self.names = is_tls, names
+        self.address = address
         if self._on_open is not None:
             self._on_open(self)
 
@@ -91,9 +107,11 @@ class FrameConnection:
         """Bytes have come."""
         if self._is_closing:
             return
-        self.heard_at = self._world.time()
+        now = self.heard_at = self._world.time()
         try:
             frames = self.reader.feed(data)
+            if frames:
+                self.unfinished_since = None
             while frames and not self._is_closing:
                 self._has_heard = True
                 self._take(frames)
@@ -107,6 +125,19 @@ class FrameConnection:
                 self.close("protocol", str(error))
         except WireError as error:
             self.close("protocol", str(error))
+        held = self.reader.held
+        if held != self.held or (held and self.unfinished_since is None):
+            self._hold(held, now)
+
+    def _hold(self, held: int, now: float) -> None:
+        """So many bytes of a frame have come that is not whole."""
+        change, self.held = held - self.held, held
+        if not held:
+            self.unfinished_since = None
+        elif self.unfinished_since is None:
+            self.unfinished_since = now
+        if self.on_held is not None:
+            self.on_held(change)
 
     def _take(self, frames: list[tuple[Kind, memoryview]]) -> None:
         if any(kind is Kind.PING for kind, _payload in frames):
@@ -118,6 +149,8 @@ class FrameConnection:
     def connection_lost(self) -> None:
         """It is closed."""
         self._is_closing = self.is_closed = True
+        if self.held:
+            self._hold(0, 0.0)
         for timer in (self._resume, self._end):
             if timer is not None:
                 timer.cancel()
@@ -157,6 +190,8 @@ class FrameConnection:
         self._transport.pause_reading()
         # It is not silent, it is not listened to.
         self.heard_at = self._world.time() + seconds
+        if self.unfinished_since is not None:
+            self.unfinished_since = self.heard_at
         if self._resume is not None:
             self._resume.cancel()
         self._resume = self._world.call_later(seconds, self._read_on)
@@ -174,6 +209,12 @@ class FrameConnection:
             self._transport.close()
             self._end = self._world.call_later(CLOSE_SECONDS, self._transport.abort)
         self._is_closing = True
+
+    def let_go(self) -> None:
+        """Hold nothing of a frame that is not whole: it will not be."""
+        self.reader = FrameReader(self.reader.limit)
+        if self.held:
+            self._hold(0, 0.0)
 
     def abort(self) -> None:
         """End the connection at once, when the other side does not seem to be there."""

@@ -1,14 +1,12 @@
 """Keeps a connection to another broker, making it again when it is lost."""
 
-import logging
 from typing import Final, Protocol
 
 from penstock.node.connection import FrameConnection, Owner
+from penstock.node.logs import LOG
 from penstock.node.opening import Opening, RefusedError, Way
 from penstock.node.world import Timer, World
 from penstock.wire.greetings import Hello, Welcome
-
-_LOG: Final = logging.getLogger("penstock.net")
 
 _WAIT_FIRST: Final = 0.05
 _WAIT_MAX: Final = 1.0
@@ -109,7 +107,7 @@ class Dialer:
         self._opening = None
         self.error, self._wait = "", _WAIT_FIRST
         self._failing_since, self._warned = None, ""
-        _LOG.info("linked to %s at %s", self.name, self.address)
+        LOG.info("linked to %s at %s", self.name, self.address)
         connection.when_closed.append(self._lost)
 
     def _lost(self) -> None:
@@ -132,4 +130,4 @@ class Dialer:
         is_final = isinstance(error, RefusedError) and error.code == "version"
         if said != self._warned and (is_final or now - self._failing_since > _WARN_AFTER):
             self._warned = said
-            _LOG.warning("no link to %s: %s", self.address, said)
+            LOG.warning("no link to %s: %s", self.address, said)

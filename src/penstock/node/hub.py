@@ -1,6 +1,8 @@
 """Connections of a broker: who they are, which link each belongs to, and when what waits is written."""
 
 import logging
+from collections import Counter
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -10,6 +12,7 @@ from penstock.node.admission import Admission
 from penstock.node.connection import FrameConnection
 from penstock.node.identity import Identity
 from penstock.node.links import Link, LinkPhase
+from penstock.node.logs import LOG
 from penstock.node.opening import RefusedError
 from penstock.node.runtime import Runtime
 from penstock.node.world import World
@@ -24,11 +27,8 @@ from penstock.wire.greetings import (
     write_welcome,
 )
 
-_LOG: Final = logging.getLogger("penstock.net")
-
-_SPENT_MAX: Final = 0.25
-_SPENT_FACTOR: Final = 9
-"""A client that keeps the broker busy for more than so many seconds waits so many times as long."""
+_SLOWEST: Final = 128 * 2**10
+"""Bytes a second at which a frame comes at least, after a while: 1 Mbit/s."""
 
 _PINGS_MISSED: Final = 3
 """Pings without any answer after which the other side is taken for dead."""
@@ -57,20 +57,72 @@ class Hub:
         self._clock = world.time
         self._links: dict[FrameConnection, Link] = {}
         self._strangers: dict[FrameConnection, float] = {}
+        self._addresses: Counter[str] = Counter()
+        """Connections that others made, by where they come from."""
+        self._held = 0
+        """Bytes of frames that are not whole."""
         self._ticked_at = world.time()
 
     # Connections
 
-    def accept(self) -> FrameConnection:
-        """A connection that somebody else makes."""
+    def accept(self, behind: str = "") -> FrameConnection:
+        """A connection that somebody else makes; `behind`: the address of whoever acts through it."""
         # Of one whose TLS comes to nothing, nobody is told: it is a stranger from when it is open.
-        return FrameConnection(self, self._world, on_open=self._opened)
+        connection = FrameConnection(self, self._world, on_open=self._opened)
+        connection.behind = behind
+        return connection
 
     def _opened(self, connection: FrameConnection) -> None:
-        if len(self._strangers) >= self._limits.clients:
-            # Whoever has said nothing for longest makes room.
-            next(iter(self._strangers)).abort()
         self._strangers[connection] = self._clock()
+        connection.on_held = self._on_held
+        address, most = connection.address, self._limits.connections_per_address
+        if address:
+            self._addresses[address] += 1
+            connection.when_closed.append(partial(self._left, address))
+            if self._addresses[address] > most and not self.turn_away(address, but=connection):
+                reason = f"no more than {most:,} connections are taken from one address here"
+                LOG.info("%s: a connection from %s is refused: %s", self._name, address, reason)
+                connection.close("busy", reason)
+        if len(self._strangers) > self._limits.clients:
+            self.turn_away(but=connection)
+
+    def turn_away(self, address: str | None = None, *, but: FrameConnection | None = None) -> bool:
+        """Have whoever has said nothing for longest make room, of one address or of all; whether one does."""
+        for connection in self._strangers:
+            if connection is not but and not connection.is_closing and address in (None, connection.address):
+                connection.abort()
+                return True
+        return False
+
+    def _left(self, address: str) -> None:
+        self._addresses[address] -= 1
+        if not self._addresses[address]:
+            del self._addresses[address]
+
+    def _on_held(self, change: int) -> None:
+        """More has come, or less is left, of frames that are not whole."""
+        self._held += change
+        if change > 0 and self._held > self._limits.unfinished_bytes:
+            self._shed()
+
+    def _shed(self) -> None:
+        """End connections until unfinished frames are within their bound: clients that hold most first."""
+
+        def rank(connection: FrameConnection) -> tuple[bool, int]:
+            link = self._links.get(connection)
+            return link is not None and not link.is_client, -connection.held
+
+        for connection in sorted([*self._strangers, *self._links], key=rank):
+            if self._held <= self._limits.unfinished_bytes:
+                return
+            if connection.held:
+                LOG.warning(
+                    "%s: a connection is cut off: frames that are not whole take more than %s bytes in all",
+                    self._name,
+                    f"{self._limits.unfinished_bytes:,}",
+                )
+                connection.let_go()
+                connection.close("busy", "too many unfinished frames are under way here")
 
     def on_frames(self, connection: FrameConnection, frames: list[tuple[Kind, memoryview]]) -> None:
         """Frames have come. What is wrong with them ends the link, and nothing else."""
@@ -90,16 +142,12 @@ class Hub:
             self._fail(link, connection, str(error), now)
         except Exception:
             # A mistake of ours must not take the broker down, nor be repeated by whoever led to it.
-            _LOG.exception("%s: the link to %s led to an error", self._name, link.peer)
+            LOG.exception("%s: the link to %s led to an error", self._name, link.peer)
             self._fail(link, connection, "internal error", now)
-        spent = self._clock() - now
-        if link.is_client and spent > _SPENT_MAX:
-            # A filter may take seconds to understand; others are to have most of the time.
-            connection.pause_reading(_SPENT_FACTOR * spent)
         self.flush()
 
     def _fail(self, link: Link, connection: FrameConnection, reason: str, now: float) -> None:
-        _LOG.warning("%s: %s is cut off: %s", self._name, link.peer, reason)
+        LOG.warning("%s: %s is cut off: %s", self._name, link.peer, reason)
         connection.close("protocol", reason)
         self._runtime.give_up(link, now)
 
@@ -137,6 +185,12 @@ class Hub:
                 connection.close("protocol", "who connects has to say who it is")
         was_away = now - self._ticked_at > times.ping
         self._ticked_at = now
+        for connection in [] if was_away else [*self._links, *self._strangers]:
+            begun = connection.unfinished_since
+            if begun is not None and now - begun > times.frame + connection.held / _SLOWEST:
+                connection.close(
+                    "protocol", f"a frame is not whole after {now - begun:.0f} s, and comes too slowly"
+                )
         for connection in [] if was_away else list(self._links):
             # If this process stood still itself, nobody has been pinged: they are given until the next time.
             silent = now - connection.heard_at
@@ -156,7 +210,7 @@ class Hub:
             return self._let_in(connection, hello)
         except RefusedError as refusal:
             level = logging.WARNING if hello.role == "broker" and refusal.code != "linked" else logging.INFO
-            _LOG.log(level, "%s: %s %s is refused: %s", self._name, hello.role, hello.name, refusal)
+            LOG.log(level, "%s: %s %s is refused: %s", self._name, hello.role, hello.name, refusal)
             connection.write([write_refused(refusal.code, str(refusal))])
             connection.close()
             return None
@@ -224,7 +278,12 @@ class Hub:
         if isinstance(old, FrameConnection):
             self._links.pop(old, None)
             old.close()
+        if link.is_client:
+            link.payer = _payer(link, connection)
         connection.reader.limit = limit
+        if connection.on_held is None:
+            self._held += connection.held
+            connection.on_held = self._on_held
         self._links[connection] = link
         self._runtime.on_resumed(link, self._clock())
 
@@ -340,6 +399,19 @@ class Hub:
         return msgspec.structs.replace(
             identity, expires_at=now + identity.expires_at - self._world.wall_time()
         )
+
+
+def _payer(link: Link, connection: FrameConnection) -> str:
+    """To whom it is counted what a client's filters cost.
+
+    Its subject; without one, where it comes from. On this machine that says nothing: there it is the link.
+    """
+    address = connection.behind or connection.address
+    if link.subject:
+        return f"subject\t{link.subject}"
+    if address and not (address.startswith("127.") or address == "::1"):
+        return f"address\t{address}"
+    return link.name
 
 
 def _granted(identity: Identity) -> str:

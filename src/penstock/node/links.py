@@ -1,14 +1,16 @@
 """A link of a broker, to a neighbour or a client: its session, the connection it has now, its counts."""
 
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from penstock.broker.local import LinkLoad
 from penstock.broker.quotas import Meter
 from penstock.node.identity import Identity
 from penstock.wire.blocks import Block
+from penstock.wire.requests import Request
 from penstock.wire.sessions import Session
 
 
@@ -41,6 +43,14 @@ class Connection(Protocol):
 
     def close(self, code: str = "", reason: str = "") -> None:
         """End it, saying why if there is a reason."""
+
+
+class Waiting(NamedTuple):
+    """A request that waits to be served: the number of its frame, and how many bytes that has."""
+
+    number: int
+    request: Request
+    size: int
 
 
 @dataclass(eq=False)
@@ -82,6 +92,14 @@ class Link:
     """When a client made an advertisement, by its key, while that is new."""
     held: dict[str, list[tuple[int, Block]]] = field(default_factory=dict)
     """Events that wait until the advertisement is known everywhere."""
+    payer: str = ""
+    """To whom it is counted what the client's filters cost: a subject, an address, or this link alone."""
+    requests: deque[Waiting] = field(default_factory=deque)
+    """What a client has asked for and waits for, in order: see `penstock.node.turns`."""
+    request_bytes: int = 0
+    """Bytes of these."""
+    awaited: Counter[str] = field(default_factory=Counter)
+    """The keys of advertisements among these; events under them wait too."""
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("events_in", "events_out", "bytes_in", "bytes_out"), 0)
     )

@@ -1,6 +1,5 @@
 """One broker without sockets: core, runtime, hub, connections to peers, and the clock that moves them."""
 
-import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -12,12 +11,11 @@ from penstock.node.admission import Admission
 from penstock.node.connection import FrameConnection
 from penstock.node.dialing import Dialer
 from penstock.node.hub import Hub
+from penstock.node.logs import LOG
 from penstock.node.runtime import TICK, Runtime
 from penstock.node.settings import Limits, Times
 from penstock.node.status import status_of
 from penstock.node.world import Timer, World
-
-_LOG: Final = logging.getLogger("penstock.net")
 
 _TICKS_PER_LEASE: Final = 4
 
@@ -108,7 +106,7 @@ class Node:
             self.runtime.flush()
         except Exception:
             # A mistake of ours must not stop the clock: leases would end, and nobody slow be noticed.
-            _LOG.exception("%s: an error as time passed", self.settings.name)
+            LOG.exception("%s: an error as time passed", self.settings.name)
 
     # Looking
 

@@ -22,6 +22,10 @@ class RefusedError(NetworkError):
         self.code = code
 
 
+class NoAnswerError(NetworkError):
+    """Nobody answered in time. There may be a broker that hangs, or that is only slow."""
+
+
 class Way(Protocol):
     """How to get to a broker, which only a world knows. Its text names the broker in messages."""
 
@@ -124,7 +128,7 @@ class Opening:
     # The end
 
     def _out_of_time(self) -> None:
-        error = NetworkError(f"{self._way}: no answer within {self._timeout:g} s")
+        error = NoAnswerError(f"{self._way}: no answer within {self._timeout:g} s")
         if self._connection is None and self._dialing is not None:
             self._dialing.cancel()
         self._fail(error, at_once=True)

@@ -4,7 +4,6 @@ When a link fails for good, those who sent what was on it are told so (Returned)
 publisher, which sends it again by the ways that there are then. Clients drop what they have had.
 """
 
-import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from penstock.errors import EventError, LimitError, WireError
 from penstock.node.asking import check_key
 from penstock.node.links import Link, LinkPhase
+from penstock.node.logs import LOG
 from penstock.wire.blocks import Block
 from penstock.wire.codec import Returned, TraceReport
 from penstock.wire.requests import Traced, write_answer
@@ -19,8 +19,6 @@ from penstock.wire.sessions import Custody
 
 if TYPE_CHECKING:
     from penstock.node.runtime import Runtime
-
-_LOG: Final = logging.getLogger("penstock.net")
 
 ATTEMPTS_MAX: Final = 5
 """Times that events are sent again before they are given up."""
@@ -88,9 +86,9 @@ class Passing:
         """Whether others may not have asked yet for the events of an advertisement.
 
         Because it is new, or this broker is, or a neighbour has just come: all of them have to be told, and
-        to answer.
+        to answer. Or because the advertisement itself waits to be looked at.
         """
-        if now < self._waits_until:
+        if now < self._waits_until or key in link.awaited:
             return True
         if key in link.born and now - link.born[key] >= self._times.settle:
             del link.born[key]
@@ -120,7 +118,7 @@ class Passing:
             self._cut_off(link, str(error), now)
         except Exception:
             # A mistake of ours must not keep others from being passed on, nor be repeated.
-            _LOG.exception("%s: events from %s led to an error", runtime.core.name, link.peer)
+            LOG.exception("%s: events from %s led to an error", runtime.core.name, link.peer)
             self._cut_off(link, "internal error", now)
 
     def _cut_off(self, link: Link, reason: str, now: float) -> None:

@@ -10,10 +10,11 @@ from typing import Final
 
 from penstock.broker.core import Core
 from penstock.broker.effects import Behind, Deliver, Effect, Keep, Missed, Refuse, Replay, Send, Wake
+from penstock.broker.grants import Verb
 from penstock.broker.local import Limits as ClientLimits
 from penstock.broker.local import LinkDown, LinkUp, Load, Tick, Woken
-from penstock.errors import FilterError, LimitError, WireError
-from penstock.node.asking import message_of
+from penstock.errors import AccessError, FilterError, LimitError, WireError
+from penstock.node.asking import Prepared, message_of
 from penstock.node.history import Frame, History
 from penstock.node.identity import Identity
 from penstock.node.links import Link, LinkPhase
@@ -24,6 +25,7 @@ from penstock.node.replaying import Replaying
 from penstock.node.settings import Limits, Times
 from penstock.node.standstill import Standstill
 from penstock.node.tracing import Tracing
+from penstock.node.turns import Turns
 from penstock.node.watching import Watch
 from penstock.node.world import Timer, World
 from penstock.wire import requests
@@ -55,6 +57,9 @@ _NO_WINDOW: Final = 2**62
 TICK: Final = 0.25
 """Seconds between looks at who is away or slow."""
 
+_VERBS: Final[dict[type, Verb]] = {Want: "subscribe", Offer: "advertise"}
+"""The requests that have filters, and what has to be granted for them."""
+
 
 class Runtime:
     """A core with its links. `status` is asked for when a client wants to know about the broker."""
@@ -82,6 +87,7 @@ class Runtime:
         self.history = History(times.keep, limits.keep_bytes)
         self._replaying = Replaying(self, self.history)
         self.passing = Passing(self)
+        self.turns = Turns(self, world)
         self._status = status
         self._watch = Watch(self, limits, times)
         self._meters = Meters()
@@ -99,6 +105,7 @@ class Runtime:
         for timer in self._wakes.values():
             timer.cancel()
         self._wakes.clear()
+        self.turns.stop()
 
     def known(self, hello: Hello) -> Link | None:
         """The link of whoever greets, with this session or with an earlier one."""
@@ -199,6 +206,7 @@ class Runtime:
         if link.phase is LinkPhase.GONE:
             return
         link.phase = LinkPhase.GONE
+        self.turns.forget(link)
         if self.links.get(link.name) is link:
             del self.links[link.name]
         self.dirty.pop(link, None)
@@ -219,7 +227,7 @@ class Runtime:
     def is_idle(self) -> bool:
         """Whether nothing is under way: all that was sent on is acknowledged."""
         return self.passing.is_idle and all(
-            link.session.is_idle and not link.held
+            link.session.is_idle and not link.held and not link.requests
             for link in self.links.values()
             if link.phase is LinkPhase.UP
         )
@@ -251,10 +259,10 @@ class Runtime:
         if kind is Kind.EVENTS:
             self.passing.on_events(link, number, Block.decode(content), now)
             return
-        session.dealt_with(number)
         if link.is_client:
-            self._on_request(link, read_request(content), now)
+            self.turns.take(link, number, read_request(content), len(content), now)
         else:
+            session.dealt_with(number)
             self._on_message(link, self.codec.read(content), now)
 
     def _on_message(self, link: Link, message: Message, now: float) -> None:
@@ -273,7 +281,10 @@ class Runtime:
 
     # Requests of clients
 
-    def _on_request(self, link: Link, request: Request, now: float) -> None:
+    def serve(self, link: Link, number: int, request: Request, found: Prepared | None, now: float) -> None:
+        """Do what a client asks for, and answer; `found`: what its filter is, if that has been found out."""
+        link.session.dealt_with(number)
+        self.dirty[link] = None
         if isinstance(request, Bye):
             self._answer(link, Done(request.request))
             link.flush()
@@ -284,12 +295,34 @@ class Runtime:
             else:
                 self._answer(link, Denied(request.request, "access", "the token has no right to monitor"))
         else:
-            self._answer(link, self._change(link, request, now))
+            self._answer(link, self._change(link, request, found, now))
 
-    def _change(self, link: Link, request: Want | Unwant | Offer | Unoffer, now: float) -> Answer:
+    def cut_off(self, link: Link, reason: str, now: float) -> None:
+        """End a link that has made a mistake."""
+        if link.connection is not None:
+            link.connection.close("protocol", reason)
+        self.end(link, now, failed=True)
+
+    def decided(self, link: Link, now: float) -> None:
+        """An advertisement that events waited for is decided."""
+        if link.held:
+            self.passing.send_held(now)
+
+    def _change(
+        self, link: Link, request: Want | Unwant | Offer | Unoffer, found: Prepared | None, now: float
+    ) -> Answer:
         """Carry out a change of what a client wants or offers; the answer to it."""
+        refusal = self._refusal(link, request)
+        if refusal is not None:
+            self.counts["refused"] += 1
+            return refusal
+        if isinstance(found, AccessError):
+            self.counts["refused"] += 1
+            return Denied(request.request, "access", str(found))
         try:
-            effects = self.handle(message_of(request), link.name, now)
+            if isinstance(found, Exception):
+                raise found
+            effects = self.handle(found or message_of(request), link.name, now)
         except (FilterError, LimitError) as error:
             return Denied(request.request, "filter", str(error))
         refused = [effect for effect in effects if isinstance(effect, Refuse)]
@@ -299,6 +332,14 @@ class Runtime:
         if isinstance(request, Offer):
             link.born[str(request.key)] = now
         return Done(request.request)
+
+    def _refusal(self, link: Link, request: Request) -> Denied | None:
+        """The answer to a filter that need not be parsed, because nothing of its kind is granted."""
+        verb: Verb | None = _VERBS.get(type(request))
+        if verb is None or link.identity is None or link.identity.grants.has_any(verb):
+            return None
+        reason = f"not allowed to {verb}: nothing is granted; use a token that grants it"
+        return Denied(request.request, "access", reason)
 
     def _answer(self, link: Link, answer: Answer) -> None:
         if link.session.message_bytes > self.limits.queue_bytes:

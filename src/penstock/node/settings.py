@@ -25,6 +25,10 @@ class Limits(Settings, frozen=True, kw_only=True):
 
     clients: Count = 10_000
     """Connections. Below what a process may open where the system allows many; far above a demo."""
+    connections_per_address: Count = 1_000
+    """Connections from one address: a large office behind one, and a tenth of all."""
+    unfinished_bytes: Bytes = 512 * _MIB
+    """Of frames that are not whole, over all connections: a large one of a broker and dozens of clients'."""
     frame_bytes: Bytes = 16 * _MIB
     """One frame of a client: the longest filter or string fits, and hundreds at once fit memory."""
     peer_frame_bytes: Bytes = 256 * _MIB
@@ -52,6 +56,8 @@ class Times(Settings, frozen=True, kw_only=True):
     """What a neighbour has said stays so long unless it is heard of: longer than most outages of a line."""
     greet: Seconds = 5.0
     """Who connects says so soon who it is. Over the slowest lines that takes a second."""
+    frame: Seconds = 10.0
+    """A frame that has begun is whole so soon, or has come at 128 KiB a second since."""
     join: Seconds = 1.5
     """A broker that has just started holds events so long: its neighbours try to reach it every second."""
     resume: Seconds = 2.0

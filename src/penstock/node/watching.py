@@ -40,7 +40,8 @@ class Watch:
         """See who has been away too long, or is too slow."""
         links = list(self._runtime.links.values())
         full = min(self._limits.window_bytes, CLIENT_WINDOW)
-        self._is_held_up = any(link.session.undealt_bytes >= full for link in links)
+        # Requests that wait are the broker's to deal with, and nobody else is in the way of them.
+        self._is_held_up = any(link.session.undealt_bytes - link.request_bytes >= full for link in links)
         for link in links:
             if link.is_client:
                 self._watch_client(link, now)

@@ -5,10 +5,13 @@ A program's world is asyncio (`penstock.net.world`); that of a simulated process
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from penstock.node.connection import FrameConnection
+
+
+T = TypeVar("T")
 
 
 class Timer(Protocol):
@@ -26,6 +29,16 @@ class World(Protocol):
 
     def wall_time(self) -> float:
         """Seconds since the epoch, for what tokens say."""
+
+    def cpu_time(self) -> float:
+        """Seconds that a processor has worked for this thread: it rises only while something is done."""
+
+    def compute(self, work: "Callable[[], T]", on_done: "Callable[[T, float], object]") -> None:
+        """Do something that may take long, and that reads and changes nothing else, beside everything else.
+
+        `on_done` is told what came of it, and how many seconds of a processor it took: later, or under
+        virtual time at once. `work` raises nothing.
+        """
 
     def call_later(self, seconds: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         """Call something in so many seconds; with 0, after what is being done now."""

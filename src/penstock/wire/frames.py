@@ -6,9 +6,9 @@ waited for, so that a wrong length does not have a connection wait for bytes tha
 side is known, frames are kept so short that nothing can be made of them but a greeting.
 """
 
+from binascii import crc32
 from enum import IntEnum
 from typing import Final
-from zlib import crc32
 
 from penstock.errors import WireError
 
@@ -78,11 +78,6 @@ class FrameReader:
     def held(self) -> int:
         """Bytes of a frame that is not whole."""
         return self._have
-
-    @property
-    def needed(self) -> int:
-        """Bytes that this frame will have, as far as that is known."""
-        return self._need
 
     def feed(self, data: bytes = b"") -> "list[tuple[Kind, memoryview]]":
         """Take bytes; return the frames that are whole now, as views of them. Raises WireError.

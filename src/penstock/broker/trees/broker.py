@@ -380,6 +380,7 @@ class Broker:
         self._advertising.let_go(now)
         self._fell_retired(now)
         self._catching.on_tick(now)
+        self._forwarding.on_tick()
         if self._lease is None:
             return
         for link, state in self._outbox.links.items():

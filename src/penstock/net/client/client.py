@@ -58,6 +58,8 @@ class Client:
         self.name = name
         self.queue_default = QUEUE_DEFAULT
         """Events that may wait in a subscription that says nothing else."""
+        self.parses = True
+        """Whether texts of filters are parsed here, and mistakes in them told without asking the broker."""
         self._core = ClientCore(
             AsyncioWorld(),
             ways,
@@ -110,9 +112,12 @@ class Client:
         finally:
             self._core.forget(number)
 
+    def _text_of(self, filter: PredicateLike) -> str:  # noqa: A002
+        return filter if isinstance(filter, str) and not self.parses else as_predicate(filter).to_sql()
+
     async def advertise(self, filter: PredicateLike) -> Advertisement:  # noqa: A002 - as people call it
         """Say what will be published: only that can be. Raises FilterError or AccessError."""
-        text = as_predicate(filter).to_sql()
+        text = self._text_of(filter)
         key = self._core.new_key()
         try:
             await self._ask(partial(self._core.advertise, key, text))
@@ -141,7 +146,7 @@ class Client:
         """
         if ack not in ("auto", "manual"):
             raise PenstockError(f"ack={ack!r}: say 'auto' or 'manual'")
-        text = as_predicate(filter).to_sql()
+        text = self._text_of(filter)
         self._core.check_open()
         key = self._core.new_key()
         subscription = Subscription(self, key, text, ack, queue or self.queue_default, callback)
@@ -156,7 +161,7 @@ class Client:
 
     async def change_subscription(self, subscription: Subscription, filter: PredicateLike) -> None:  # noqa: A002
         """Have another filter under the same subscription."""
-        text = as_predicate(filter).to_sql()
+        text = self._text_of(filter)
         await self._ask(partial(self._core.change, subscription.key, text))
         subscription.filter = text
 

@@ -23,5 +23,7 @@ schemas      the shapes of what goes in and out
 openapi      the table as an OpenAPI document
 docs         the same as a page
 app          all of it as one ASGI application
+door         how many connections there are, and which make room for others
+protocols    uvicorn's protocols, with bounds on connections that ask nothing
 server       the application on a socket
 """

@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from penstock.errors import AccessError, LimitError
-from penstock.filters.parsing import parse
-from penstock.filters.predicate import Predicate
 from penstock.net.gateway.ports import GatewayLimits
 from penstock.net.gateway.problems import RefusedError
 
@@ -31,13 +29,10 @@ async def connecting(limits: GatewayLimits) -> AsyncIterator[None]:
         raise RefusedError(401, str(error)) from None
 
 
-async def parsed(text: object, limits: GatewayLimits) -> Predicate:
-    """A filter from its text. In a thread, because a nasty one can take seconds and others are waiting."""
-    if not isinstance(text, str):
+def filter_text(given: object, limits: GatewayLimits) -> str:
+    """The text of a filter, as the broker is to parse it."""
+    if not isinstance(given, str):
         raise RefusedError(400, "a filter is text")
-    if len(text) > limits.filter_length:
+    if len(given) > limits.filter_length:
         raise RefusedError(400, f"a filter has at most {limits.filter_length:,} characters here")
-    try:
-        return await asyncio.to_thread(parse, text)
-    except LimitError as error:
-        raise RefusedError(400, str(error)) from None
+    return given

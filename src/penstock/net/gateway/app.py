@@ -43,7 +43,7 @@ def build_app(context: Context, listen: str, origins: Sequence[str]) -> ASGIApp:
     )
     # A redirect to the path with or without a slash would repeat whatever host the request names.
     app.router.redirect_slashes = False
-    return Guard(app, listen, origins)
+    return Guard(app, listen, origins, context.limits)
 
 
 def _route(context: Context, path: str, methods: list[Endpoint]) -> Route:

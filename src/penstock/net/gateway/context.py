@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from penstock.broker.grants import Verb
+from penstock.errors import AccessError
 from penstock.net.gateway.acting import connecting
 from penstock.net.gateway.ports import Connection, Connector, GatewayLimits
 from penstock.net.gateway.problems import RefusedError
@@ -22,7 +24,7 @@ class Context:
         self.accepted = 0
 
     @asynccontextmanager
-    async def connection(self, token: str | None, name: str) -> AsyncIterator[Connection]:
+    async def connection(self, token: str | None, name: str, address: str) -> AsyncIterator[Connection]:
         """A connection of its own for a stream or a socket, closed with it."""
         if self.stopping.is_set():
             raise RefusedError(503, "the gateway is stopping")
@@ -31,13 +33,22 @@ class Context:
         self.streams += 1
         try:
             async with connecting(self.limits):
-                connection = await self.connector.connect(token, name)
+                connection = await self.connector.connect(token, name, address)
             try:
                 yield connection
             finally:
                 await connection.close()
         finally:
             self.streams -= 1
+
+    def check(self, token: str | None, verb: Verb) -> None:
+        """Refuse who is not known, or has nothing granted, before anything else is looked at."""
+        try:
+            if self.connector.may(token, verb):
+                return
+        except AccessError as error:
+            raise RefusedError(401, str(error)) from None
+        raise RefusedError(403, f"not allowed to {verb}: nothing is granted; use a token that grants it")
 
     def check_monitor(self, token: str | None) -> None:
         """Refuse who may not see the broker's status."""

@@ -5,7 +5,7 @@ import re
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from penstock.net.gateway.acting import parsed
+from penstock.net.gateway.acting import filter_text
 from penstock.net.gateway.bodies import BATCH_TYPE, STRUCTURED_TYPE, checked_unsupported, read_events
 from penstock.net.gateway.context import Context
 from penstock.net.gateway.formats import encode_json
@@ -33,6 +33,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?(e-[0-9]{1,3})?")
 async def publish(context: Context, request: Request) -> Response:
     """Publish the events of the body; answered when the broker has acknowledged them."""
     token = bearer_token(request.headers)
+    context.check(token, "advertise")
     given = request.query_params.getlist("unsupported")
     if len(given) > 1:
         raise RefusedError(400, "say 'unsupported' once")
@@ -47,6 +48,7 @@ async def publish(context: Context, request: Request) -> Response:
 async def stream(context: Context, request: Request) -> Response:
     """The events that match a filter: as they come, or the next of them."""
     token = bearer_token(request.headers)
+    context.check(token, "subscribe")
     given = request.query_params.multi_items()
     names = [name for name, _value in given]
     if "access_token" in names:
@@ -61,10 +63,10 @@ async def stream(context: Context, request: Request) -> Response:
     wanted = None if form == STREAM_TYPE else _wanted(form, count, asked.get("wait"), context.limits)
     if wanted is None and "wait" in asked:
         raise RefusedError(400, f"'wait' is not for streams: say mode=binary, or accept {STRUCTURED_TYPE}")
-    predicate = await parsed(asked["filter"], context.limits)
+    text = filter_text(asked["filter"], context.limits)
     if wanted is None:
-        return EventStream(context, token, predicate, count)
-    return EventAnswer(context, token, predicate, wanted)
+        return EventStream(context, token, text, count)
+    return EventAnswer(context, token, text, wanted)
 
 
 async def health(_context: Context, _request: Request) -> Response:

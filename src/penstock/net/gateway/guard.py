@@ -14,9 +14,16 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from penstock.net.gateway.ports import GatewayLimits
 from penstock.net.gateway.problems import RefusedError, problem
 
 _ALLOWED_HEADERS: Final = "authorization, content-type, last-event-id"
+LIMITED: Final = "penstock.limited"
+"""In the state of a request: whether its connection is only let in for looks at the gateway's health."""
+HEALTH_PATHS: Final = ("/healthz", "/readyz", "/metrics")
+"""What is answered however many connections there are."""
+_HEADER_BYTES: Final = 4
+"""Bytes of a header beside its name and value: a colon, a space and the line's end."""
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -26,10 +33,11 @@ _HEADERS: Final = {
 
 
 class Guard:
-    """An ASGI application around another: refuses foreign hosts and origins, adds headers."""
+    """An ASGI application around another: refuses foreign hosts and origins, and bad heads; adds headers."""
 
-    def __init__(self, app: ASGIApp, listen: str, origins: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, listen: str, origins: Sequence[str], limits: GatewayLimits) -> None:
         self._app = app
+        self._limits = limits
         self._origins = frozenset(origins)
         host = urlsplit(listen).hostname or ""
         names = {urlsplit(origin).hostname for origin in origins}
@@ -45,6 +53,8 @@ class Guard:
         origin = origins[0] if origins else None
         outward = self._with_headers(send, origin)
         try:
+            self._check_head(scope, headers)
+            self._check_room(scope)
             self._check_host(headers.getlist("host"))
             self._check_origin(origins)
         except RefusedError as error:
@@ -54,6 +64,31 @@ class Guard:
             await Response(status_code=204)(scope, receive, outward)
             return
         await self._app(scope, receive, outward)
+
+    def _check_head(self, scope: Scope, headers: Headers) -> None:
+        """Refuse a head that is too long, or that says in two ways where its body ends.
+
+        A server knows a long head only while it is incomplete; one that comes in a single read is measured
+        here. Of two lengths, a proxy in front may take the one and this gateway the other: what is left over
+        then counts as the next request, of somebody else (RFC 9112, section 6.1).
+        """
+        size = len(scope.get("raw_path") or b"") + len(scope.get("query_string", b""))
+        size += sum(len(name) + len(value) + _HEADER_BYTES for name, value in headers.raw)
+        if size > self._limits.head_bytes:
+            what = f"the request's line and headers have at most {self._limits.head_bytes:,} bytes"
+            raise RefusedError(431, what, {"Connection": "close"})
+        if len(headers.raw) > self._limits.headers:
+            what = f"a request has at most {self._limits.headers:,} headers"
+            raise RefusedError(431, what, {"Connection": "close"})
+        if "transfer-encoding" in headers and "content-length" in headers:
+            what = "say Content-Length or Transfer-Encoding, not both"
+            raise RefusedError(400, what, {"Connection": "close"})
+
+    def _check_room(self, scope: Scope) -> None:
+        """Where there is no room for another connection, there still is for a look at the health."""
+        if scope.get("state", {}).get(LIMITED) and scope["path"] not in HEALTH_PATHS:
+            what = f"there are already {self._limits.connections:,} connections open"
+            raise RefusedError(503, what, {"Connection": "close"})
 
     def _check_host(self, given: list[str]) -> None:
         if self._hosts is None:

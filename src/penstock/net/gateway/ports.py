@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from penstock.filters.predicate import Predicate
+from penstock.broker.grants import Verb
 from penstock.model.events import Event
 
 
@@ -35,7 +35,7 @@ class Subscription(Protocol):
     def __aiter__(self) -> AsyncIterator[Delivery]:
         """The events that match, as they come."""
 
-    async def change(self, predicate: Predicate, /) -> object:
+    async def change(self, text: str, /) -> object:
         """Put another filter in the place of the present one, without a gap."""
 
     async def unsubscribe(self) -> object:
@@ -52,8 +52,10 @@ class Advertisement(Protocol):
 class Connection(Protocol):
     """A client connection of the broker, with the rights of the token that it was made with.
 
-    Verbs raise AccessError for what the token does not allow, LimitError for a quota that is used up,
-    NetworkError for a connection that has ended.
+    Filters are given as texts, which nobody but the broker parses: it does so apart from everything else, and
+    counts what it costs to whoever sends it. Verbs raise FilterError for a text that is no filter,
+    AccessError for what the token does not allow, LimitError for a quota that is used up, NetworkError for a
+    connection that has ended.
     """
 
     @property
@@ -63,11 +65,11 @@ class Connection(Protocol):
     async def publish_many(self, events: Sequence[Event], /) -> object:
         """Publish events; returns when the broker has acknowledged all of them."""
 
-    async def subscribe(self, predicate: Predicate, /) -> Subscription:
-        """Subscribe; returns when the broker has taken the subscription."""
+    async def subscribe(self, text: str, /) -> Subscription:
+        """Subscribe to a filter; returns when the broker has taken the subscription."""
 
-    async def advertise(self, predicate: Predicate, /) -> Advertisement:
-        """Advertise; returns when the broker has taken the advertisement."""
+    async def advertise(self, text: str, /) -> Advertisement:
+        """Advertise a filter; returns when the broker has taken the advertisement."""
 
     async def close(self) -> object:
         """End the connection and all that hangs on it."""
@@ -80,8 +82,14 @@ class Connector(Protocol):
     def broker(self) -> str:
         """The broker's name."""
 
-    async def connect(self, token: str | None, name: str) -> Connection:
-        """Connect as whoever the token says; AccessError when it is bad, or missing where needed."""
+    async def connect(self, token: str | None, name: str, address: str = "") -> Connection:
+        """Connect as whoever the token says; AccessError when it is bad, or missing where needed.
+
+        `address` is where the request comes from: what somebody without a token costs is counted to it.
+        """
+
+    def may(self, token: str | None, verb: Verb) -> bool:
+        """Whether the token grants anything of this kind; AccessError when it is bad, or missing."""
 
     def status(self) -> dict[str, Any]:
         """What the broker says of itself."""
@@ -135,10 +143,16 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Connections kept for publishing, one a token."""
 
     connections: int = 10_000
-    """Sockets open at once."""
+    """Sockets open at once. Beyond that there is room for looks at the gateway's health only."""
+
+    connections_per_address: int = 1_000
+    """Of these, from one address."""
 
     head_bytes: int = 2**16
     """Bytes of a request's line and headers."""
+
+    headers: int = 200
+    """Headers of one request: browsers send some thirty."""
 
     filter_length: int = 2**15
     """Characters of a filter."""
@@ -148,6 +162,9 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     heartbeat_s: float = 15.0
     """The pause between two signs of life on an event stream."""
+
+    head_s: float = 10.0
+    """How long a connection may take to make a request, from its first byte to the last of its headers."""
 
     read_s: float = 30.0
     """How long a request's body may take to arrive."""

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from penstock.errors import NetworkError
-from penstock.filters.predicate import Predicate
 from penstock.net.gateway.acting import acting
 from penstock.net.gateway.bodies import BATCH_TYPE, STRUCTURED_TYPE
 from penstock.net.gateway.cloudevents import to_binary, to_structured
@@ -19,7 +18,7 @@ from penstock.net.gateway.context import Context
 from penstock.net.gateway.formats import encode_json
 from penstock.net.gateway.ports import Delivery, Subscription
 from penstock.net.gateway.problems import RefusedError
-from penstock.net.gateway.sse import STREAM_TYPE, until_gone
+from penstock.net.gateway.sse import STREAM_TYPE, address_of, until_gone
 from penstock.net.gateway.waiting import cancelled
 
 BINARY: Final = "binary"
@@ -45,19 +44,19 @@ class Wanted(msgspec.Struct, frozen=True):
 class EventAnswer(Response):
     """The response that subscribes, waits for an event, and is made of what came."""
 
-    def __init__(self, context: Context, token: str | None, predicate: Predicate, wanted: Wanted) -> None:
+    def __init__(self, context: Context, token: str | None, text: str, wanted: Wanted) -> None:
         super().__init__(status_code=204)
         self._context = context
         self._token = token
-        self._predicate = predicate
+        self._text = text
         self._wanted = wanted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Subscribe, wait, answer. A refusal is raised before the response begins."""
         context = self._context
-        async with context.connection(self._token, "gateway-request") as connection:
+        async with context.connection(self._token, "gateway-request", address_of(scope)) as connection:
             async with acting(context.limits):
-                subscription = await connection.subscribe(self._predicate)
+                subscription = await connection.subscribe(self._text)
             found = await self._found(subscription, receive)
         if found is not None:
             await self._answer(found)(scope, receive, send)

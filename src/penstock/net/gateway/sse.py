@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from penstock.errors import NetworkError
-from penstock.filters.predicate import Predicate
 from penstock.net.gateway.acting import acting
 from penstock.net.gateway.cloudevents import event_id, to_structured
 from penstock.net.gateway.context import Context
@@ -36,20 +35,20 @@ class EventStream(Response):
 
     media_type = STREAM_TYPE
 
-    def __init__(self, context: Context, token: str | None, predicate: Predicate, count: int | None) -> None:
+    def __init__(self, context: Context, token: str | None, text: str, count: int | None) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._context = context
         self._token = token
-        self._predicate = predicate
+        self._text = text
         self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Subscribe, stream, and leave nothing behind. A refusal is raised before the response begins."""
         context = self._context
-        async with context.connection(self._token, "gateway-stream") as connection:
+        async with context.connection(self._token, "gateway-stream", address_of(scope)) as connection:
             async with acting(context.limits):
-                subscription = await connection.subscribe(self._predicate)
+                subscription = await connection.subscribe(self._text)
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await self._send(send, _FIRST)
             is_heard = await self._stream(subscription, receive, send)
@@ -92,6 +91,12 @@ class EventStream(Response):
     async def _send(self, send: Send, body: bytes) -> None:
         async with asyncio.timeout(self._context.limits.send_s):
             await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def address_of(scope: Scope) -> str:
+    """Where a request comes from; "" if that is not known."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 async def until_gone(receive: Receive) -> None:

@@ -64,6 +64,8 @@ async def _docs(context: Context, _request: Request) -> Response:
 
 
 _TEXT: Final[Schema] = {"type": "string"}
+_STREAM: Final[Schema] = {"description": "Server-sent events: each has an id, and a CloudEvent as its data."}
+"""Without a type: for some tools a stream is text, for others a list of objects."""
 _CE_HEADERS: Final = tuple(
     Parameter(f"ce-{name}", "header", _TEXT, f"The CloudEvent's {name}, percent-encoded; for binary mode.")
     for name in ("specversion", "id", "source", "type", "subject", "time", "dataschema")
@@ -109,7 +111,7 @@ ENDPOINTS: Final = (
                 "Server-sent events, where each `data:` is a CloudEvent; or one CloudEvent; or a batch. In "
                 "binary mode the attributes are headers ce-, percent-encoded, and the body is the data.",
                 STREAM_TYPE,
-                _TEXT,
+                _STREAM,
                 {STRUCTURED_TYPE: ref("CloudEvent"), BATCH_TYPE: ref("CloudEvents"), "*/*": {}},
             ),
             204: Reply("No event came within `wait`."),

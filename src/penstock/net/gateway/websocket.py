@@ -13,13 +13,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from penstock.errors import NetworkError, PenstockError
 from penstock.model.names import Id, check_id
-from penstock.net.gateway.acting import acting, parsed
+from penstock.net.gateway.acting import acting, filter_text
 from penstock.net.gateway.bodies import checked_unsupported, event_of
 from penstock.net.gateway.cloudevents import to_structured
 from penstock.net.gateway.context import Context
 from penstock.net.gateway.formats import MalformedError, decode_json, encode_json
 from penstock.net.gateway.ports import Advertisement, Connection, Subscription
 from penstock.net.gateway.problems import RefusedError, describe, problem
+from penstock.net.gateway.sse import address_of
 from penstock.net.gateway.tokens import websocket_token
 from penstock.net.gateway.waiting import cancelled
 
@@ -47,7 +48,7 @@ async def serve(context: Context, websocket: WebSocket) -> None:
     """Serve one WebSocket to its end. The token is looked at before anything else is read."""
     try:
         token, subprotocol = websocket_token(websocket.headers)
-        async with context.connection(token, "gateway-socket") as connection:
+        async with context.connection(token, "gateway-socket", address_of(websocket.scope)) as connection:
             await websocket.accept(subprotocol)
             await Socket(context, websocket, connection).run()
     except WebSocketDisconnect:
@@ -129,9 +130,9 @@ class Socket:
     async def subscribe(self, message: dict[str, Any]) -> None:
         """Subscribe under a new id; events come after the reply."""
         identifier = self._new(message["id"], self._interests)
-        predicate = await parsed(message["filter"], self._limits)
+        text = filter_text(message["filter"], self._limits)
         async with acting(self._limits):
-            subscription = await self._connection.subscribe(predicate)
+            subscription = await self._connection.subscribe(text)
         await self._ok(message)
         pump = asyncio.create_task(self._pump(identifier, subscription))
         self._interests[identifier] = _Interest(subscription, pump)
@@ -139,9 +140,9 @@ class Socket:
     async def change(self, message: dict[str, Any]) -> None:
         """Put another filter in the place of that of a subscription."""
         interest = _known(message["id"], self._interests, "subscription")
-        predicate = await parsed(message["filter"], self._limits)
+        text = filter_text(message["filter"], self._limits)
         async with acting(self._limits):
-            await interest.subscription.change(predicate)
+            await interest.subscription.change(text)
         await self._ok(message)
 
     async def unsubscribe(self, message: dict[str, Any]) -> None:
@@ -156,9 +157,9 @@ class Socket:
     async def advertise(self, message: dict[str, Any]) -> None:
         """Advertise under a new id."""
         identifier = self._new(message["id"], self._advertisements)
-        predicate = await parsed(message["filter"], self._limits)
+        text = filter_text(message["filter"], self._limits)
         async with acting(self._limits):
-            self._advertisements[identifier] = await self._connection.advertise(predicate)
+            self._advertisements[identifier] = await self._connection.advertise(text)
         await self._ok(message)
 
     async def withdraw(self, message: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from penstock.errors import AccessError, NetworkError, WireError
 from penstock.node.client.notices import Notice
 from penstock.node.connection import FrameConnection
-from penstock.node.opening import Opening, RefusedError, Way
+from penstock.node.opening import NoAnswerError, Opening, RefusedError, Way
 from penstock.node.standstill import Standstill
 from penstock.node.world import Timer, World
 from penstock.wire.blocks import Block
@@ -21,8 +21,15 @@ _WAIT_FIRST: Final = 0.05
 _WAIT_MAX: Final = 2.0
 """Seconds between two tries to connect again, the first and the longest."""
 
-_SILENT_MAX: Final = 12.0
+_SILENT_MAX: Final = 5.0
 """Seconds without a word after which a broker is taken for dead; it is pinged in between."""
+
+_LOOKS: Final = 4
+"""Looks at a silent broker in that time; each but the first pings it."""
+
+_ANSWER_MAX: Final = 2.0
+"""Seconds that one of several brokers has to answer a greeting, before the next is tried. A broker that hangs
+still has its connections accepted, by the system. Each round of tries is given twice as long as the last."""
 
 
 _SILENT_SLACK: Final = 0.5
@@ -94,7 +101,7 @@ class Line:
         self._next_try: Timer | None = None
         self._next_look: Timer | None = None
         self._looked_at = 0.0
-        self._standstill = Standstill(world.time(), _SILENT_MAX / 4)
+        self._standstill = Standstill(world.time(), _SILENT_MAX / _LOOKS)
         self._heard_at = 0.0
         """When something was last heard by a connection that is lost."""
         self._missing_since, self._missing_at = 0.0, float("-inf")
@@ -109,25 +116,37 @@ class Line:
 
     def open(self, on_open: Callable[[], object], on_failed: Callable[[Exception], object]) -> None:
         """Connect to the first broker that answers; else the error is a NetworkError or AccessError."""
-        self._open_from(0, [], on_open, on_failed)
+        self._open_from(self._ways, [], on_open, on_failed, self._patience(0))
+
+    def _patience(self, rounds: int) -> float:
+        """How long a broker has to answer, after so many rounds in which none has."""
+        if len(self._ways) == 1:
+            return self._timeout
+        return min(self._timeout, _ANSWER_MAX * 2.0 ** min(rounds, 10))
 
     def _open_from(
         self,
-        place: int,
+        ways: Sequence[Way],
         reasons: list[str],
         on_open: Callable[[], object],
         on_failed: Callable[[Exception], object],
+        patience: float,
+        slow: tuple[Way, ...] = (),
     ) -> None:
-        """Try the ways from a place on."""
-        if place == len(self._ways):
-            on_failed(NetworkError("; ".join(reasons)))
+        """Try ways in their order. Those that have not answered in time are tried again, with more of it."""
+        if not ways:
+            if slow and patience < self._timeout:
+                del reasons[:]
+                self._open_from(slow, reasons, on_open, on_failed, self._timeout)
+            else:
+                on_failed(NetworkError("; ".join(reasons)))
             return
-        way = self._ways[place]
+        way, *others = ways
 
         def opened() -> None:
             self._looked_at = self._world.time()
             self._standstill.tick(self._looked_at)
-            self._next_look = self._world.call_later(_SILENT_MAX / 4, self._look)
+            self._next_look = self._world.call_later(_SILENT_MAX / _LOOKS, self._look)
             on_open()
 
         def failed(error: Exception) -> None:
@@ -135,9 +154,10 @@ class Line:
                 on_failed(AccessError(f"{way}: {error}"))
                 return
             reasons.append(str(error) if str(way) in str(error) else f"{way}: {error}")
-            self._open_from(place + 1, reasons, on_open, on_failed)
+            left = (*slow, way) if isinstance(error, NoAnswerError) else slow
+            self._open_from(others, reasons, on_open, on_failed, patience, left)
 
-        self._connect(way, opened, failed, is_first=True)
+        self._connect(way, opened, failed, patience, is_first=True)
 
     def stop_opening(self, on_ended: Callable[[], object]) -> None:
         """End a try to connect that is under way; whoever waits for it is told nothing."""
@@ -152,6 +172,7 @@ class Line:
         way: Way,
         opened: Callable[[], None],
         failed: Callable[[Exception], None],
+        patience: float,
         *,
         is_first: bool = False,
     ) -> None:
@@ -178,7 +199,7 @@ class Line:
             self._world,
             way,
             hello,
-            self._timeout,
+            patience,
             on_welcome=on_welcome,
             on_open=lambda _connection: opened(),
             on_failed=on_failed,
@@ -229,7 +250,7 @@ class Line:
         self.is_behind(now - since)
         return now - since
 
-    def _try_again(self, current: int, wait: float) -> None:
+    def _try_again(self, current: int, wait: float, rounds: int = 0) -> None:
         """Try the same broker first, which may have kept the session; then the others, again and again."""
         self._next_try = None
         way = self._ways[current]
@@ -244,11 +265,12 @@ class Line:
                 return
             following = (current + 1) % len(self._ways)
             longer = wait if following else min(_WAIT_MAX, wait * 2)
+            more = rounds if following else rounds + 1
             # Not all clients at the same moment after an outage.
             seconds = wait * (1 + self._world.share()) / 2
-            self._next_try = self._world.call_later(seconds, self._try_again, following, longer)
+            self._next_try = self._world.call_later(seconds, self._try_again, following, longer, more)
 
-        self._connect(way, opened, failed)
+        self._connect(way, opened, failed, self._patience(rounds))
 
     # What the connection calls
 
@@ -304,7 +326,7 @@ class Line:
 
     def _look(self) -> None:
         """Notice a broker that says nothing at all any more."""
-        self._next_look = self._world.call_later(_SILENT_MAX / 4, self._look)
+        self._next_look = self._world.call_later(_SILENT_MAX / _LOOKS, self._look)
         now = self._world.time()
         self._standstill.tick(now)
         # If this process stood still itself, nobody has been pinged: the broker has until the next look.
@@ -315,7 +337,7 @@ class Line:
             silent = now - connection.heard_at
             if silent > _SILENT_MAX and not was_away:
                 connection.abort()
-            elif silent > _SILENT_MAX / 4:
+            elif silent > _SILENT_MAX / _LOOKS:
                 connection.ping()
 
     # What is said

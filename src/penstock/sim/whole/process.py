@@ -3,10 +3,12 @@
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from penstock.node.connection import FrameConnection
 from penstock.sim.clock import Clock
+
+T = TypeVar("T")
 
 
 class Timer:
@@ -75,6 +77,14 @@ class Process:
     def wall_time(self) -> float:
         """The same: there are no tokens here that end."""
         return self.time()
+
+    def cpu_time(self) -> float:
+        """Nothing that is done takes time here."""
+        return 0.0
+
+    def compute(self, work: Callable[[], T], on_done: Callable[[T, float], object]) -> None:
+        """Do something at once."""
+        on_done(work(), 0.0)
 
     def call_later(self, seconds: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         """Call something in so many seconds of its own clock."""

@@ -1,0 +1,451 @@
+"""Filters of clients take turns: what one subject sends costs others no time, and itself only its filters."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from node_cases import FakeWorld
+from penstock.broker.grants import EVERYTHING, Grants
+from penstock.broker.protocols import CoreSettings, protocol_named
+from penstock.model.events import Event
+from penstock.node import asking, turns
+from penstock.node.admission import Admission
+from penstock.node.connection import FrameConnection
+from penstock.node.hub import Hub
+from penstock.node.identity import Identity
+from penstock.node.runtime import Runtime
+from penstock.node.settings import Limits, Times
+from penstock.sim.matching import SharedMatching
+from penstock.wire.blocks import Block, Header
+from penstock.wire.events import encode_event
+from penstock.wire.frames import FrameReader, Kind, frame
+from penstock.wire.greetings import VERSION, Hello, write_hello
+from penstock.wire.requests import (
+    Ask,
+    Bye,
+    Denied,
+    Done,
+    Offer,
+    Rejected,
+    Request,
+    Unoffer,
+    Unwant,
+    Want,
+    read_answer,
+    write_request,
+)
+
+T = TypeVar("T")
+
+DEAR = "x = 1 or y = 1"
+"""A filter that is not plain, and so is parsed elsewhere."""
+PLAIN = "x = 1"
+
+
+class Busy(FakeWorld):
+    """A world in which something is computed when the test says so, and takes the time that it says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.computing: list[Callable[[float], None]] = []
+        self.worked = 0.0
+
+    def cpu_time(self) -> float:
+        return self.worked
+
+    def compute(self, work: Callable[[], T], on_done: Callable[[T, float], object]) -> None:
+        def finish(seconds: float) -> None:
+            on_done(work(), seconds)
+
+        self.computing.append(finish)
+
+    def finish(self, seconds: float = 0.001) -> None:
+        """What is being computed is done, and took so much of a processor."""
+        self.computing.pop(0)(seconds)
+
+
+class Checker:
+    """Whoever says a name has it."""
+
+    def check(self, token: str) -> Identity:
+        subject, _colon, grant = token.partition(":")
+        granted = Grants.of(subscribe=[grant], advertise=[grant]) if grant else EVERYTHING
+        return Identity(subject=subject, grants=granted)
+
+
+class Case:
+    """A broker whose clients all have their names from their tokens."""
+
+    def __init__(self, world: FakeWorld | None = None, **limits: Any) -> None:
+        self.world = world or Busy()
+        trees = protocol_named("trees")
+        core = trees.make("b", SharedMatching(), CoreSettings(lease=30.0))
+        self.runtime = Runtime(core, trees.codec, Limits(**limits), Times(), self.world)
+        self.hub = Hub("b", "trees", self.runtime, Admission(checker=Checker()), 1, self.world)
+        self._tick()
+
+    def _tick(self) -> None:
+        self.runtime.tick(self.world.now)
+        self.runtime.flush()
+        self.world.call_later(0.25, self._tick)
+
+    @property
+    def computing(self) -> int:
+        assert isinstance(self.world, Busy)
+        return len(self.world.computing)
+
+    def finish(self, seconds: float = 0.001) -> None:
+        assert isinstance(self.world, Busy)
+        self.world.finish(seconds)
+
+
+class Client:
+    """A connection that speaks frames by hand."""
+
+    def __init__(self, case: Case, name: str, token: str = "", address: str = "10.0.0.1") -> None:
+        self.is_paused = False
+        self.heard: list[tuple[Kind, bytes]] = []
+        self._reader = FrameReader(2**30)
+        self._sent = 0
+        self._requests = 0
+        self._connection: FrameConnection = case.hub.accept()
+        self._connection.connection_made(self, address=address)
+        hello = Hello(VERSION, "client", name, token, f"{name}:0", 0, protocol="trees")
+        self._connection.data_received(write_hello(hello))
+        self._case = case
+
+    def write(self, data: bytes) -> None:
+        self.heard += [(kind, bytes(payload)) for kind, payload in self._reader.feed(data)]
+
+    def close(self) -> None:
+        self._connection.connection_lost()
+
+    abort = close
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+    def ask(self, *requests: Request) -> None:
+        frames = []
+        for request in requests:
+            self._sent += 1
+            frames.append(frame(Kind.MESSAGE, self._sent.to_bytes(8, "big"), write_request(request)))
+        self._connection.data_received(b"".join(frames))
+
+    def publish(self, key: int, *numbers: int) -> None:
+        self._sent += 1
+        events = [encode_event(Event({"x": n})) for n in numbers]
+        block = Block.of(Header(str(key), ""), numbers, events)
+        self._connection.data_received(frame(Kind.EVENTS, self._sent.to_bytes(8, "big"), block.encode()))
+
+    @property
+    def answers(self) -> list[Any]:
+        return [read_answer(memoryview(data)[8:]) for kind, data in self.heard if kind is Kind.MESSAGE]
+
+    @property
+    def answered(self) -> list[int]:
+        return [answer.request for answer in self.answers if isinstance(answer, Done | Denied)]
+
+    @property
+    def got(self) -> list[int]:
+        blocks = [Block.decode(memoryview(data)[8:]) for kind, data in self.heard if kind is Kind.EVENTS]
+        return [number for block in blocks for number in block.numbers.tolist()]
+
+    @property
+    def acked(self) -> int:
+        acks = [data for kind, data in self.heard if kind is Kind.ACK]
+        numbers = (data[at : at + 8] for data in acks for at in range(0, len(data), 8))
+        return max((int.from_bytes(number, "big") for number in numbers), default=0)
+
+
+# What waits, and what does not
+
+
+def test_a_filter_that_is_not_plain_is_parsed_elsewhere_and_everything_else_goes_on() -> None:
+    case = Case()
+    eve, ann, bob = Client(case, "eve", "eve"), Client(case, "ann", "ann"), Client(case, "bob", "bob")
+    ann.ask(Offer(1, 1, "x >= 0"))
+    bob.ask(Want(1, 1, "x >= 0"))
+    eve.ask(Offer(1, 1, "x >= 0"), Want(2, 2, DEAR))
+    assert case.computing == 1
+    assert eve.answered == [1]
+    # Others subscribe and publish, and so does who sent it.
+    case.world.run(2)
+    ann.publish(1, 1)
+    eve.publish(1, 1, 2)
+    bob.ask(Want(2, 2, "x = 2"))
+    case.world.run(1)
+    assert bob.got == [1, 1, 2]
+    assert bob.answered == [1, 2]
+    assert not eve.is_paused
+    case.finish()
+    assert eve.answered == [1, 2]
+
+
+def test_requests_of_one_client_are_served_and_answered_in_their_order() -> None:
+    case = Case()
+    eve = Client(case, "eve", "eve")
+    eve.ask(Want(1, 1, DEAR), Unwant(2, 1), Want(3, 1, PLAIN), Ask(4), Want(5, 2, DEAR), Unwant(6, 2))
+    assert eve.answered == []
+    case.finish()
+    assert eve.answered == [1, 2, 3, 4]
+    case.finish()
+    assert eve.answered == [1, 2, 3, 4, 5, 6]
+    (client,) = case.runtime.core.client(next(iter(case.runtime.links))).subscriptions
+    assert client == 1
+
+
+def test_events_under_an_advertisement_that_waits_wait_for_it_and_keep_their_order() -> None:
+    case = Case()
+    case.world.run(2)
+    eve, bob = Client(case, "eve", "eve"), Client(case, "bob", "bob")
+    bob.ask(Want(1, 1, "x >= 0"))
+    eve.ask(Offer(1, 1, "x >= 0 or y >= 0"))
+    eve.publish(1, 1, 2)
+    eve.publish(1, 3)
+    case.world.run(5)
+    assert bob.got == []
+    assert not [answer for answer in eve.answers if isinstance(answer, Rejected)]
+    case.finish()
+    eve.publish(1, 4)
+    case.world.run(1)
+    assert bob.got == [1, 2, 3, 4]
+
+
+def test_events_after_a_withdrawal_that_waits_are_not_published_under_what_was_withdrawn() -> None:
+    case = Case()
+    case.world.run(2)
+    eve, bob = Client(case, "eve", "eve"), Client(case, "bob", "bob")
+    bob.ask(Want(1, 1, "x >= 0"))
+    eve.ask(Offer(1, 1, "x >= 0"))
+    eve.publish(1, 1)
+    eve.ask(Want(2, 1, DEAR), Unoffer(3, 1))
+    eve.publish(1, 2)
+    case.world.run(1)
+    case.finish()
+    case.world.run(1)
+    assert bob.got == [1]
+    assert [answer.numbers for answer in eve.answers if isinstance(answer, Rejected)] == [[2]]
+
+
+def test_who_says_goodbye_is_not_waited_for() -> None:
+    case = Case()
+    eve, ann = Client(case, "eve", "eve"), Client(case, "ann", "ann")
+    eve.ask(*(Want(n, n, DEAR) for n in range(1, 10)), Bye(10))
+    ann.ask(Want(1, 1, DEAR))
+    assert 10 in eve.answered
+    case.finish()
+    case.finish()
+    assert case.computing == 0
+    assert ann.answered == [1]
+
+
+def test_a_link_that_ends_takes_its_requests_with_it() -> None:
+    case = Case()
+    eve, ann = Client(case, "eve", "eve"), Client(case, "ann", "ann")
+    eve.ask(*(Want(n, n, DEAR) for n in range(1, 10)))
+    ann.ask(Want(1, 1, DEAR))
+    link = next(link for link in case.runtime.links.values() if link.peer == "eve")
+    case.runtime.end(link, case.world.now, failed=True)
+    case.finish()
+    case.finish()
+    assert case.computing == 0
+    assert ann.answered == [1]
+
+
+def test_what_waits_is_acknowledged_when_it_is_served_so_that_a_window_bounds_it() -> None:
+    case = Case()
+    eve = Client(case, "eve", "eve")
+    eve.ask(*(Want(n, n, DEAR) for n in range(1, 4)))
+    assert eve.acked == 0
+    case.finish()
+    assert eve.acked == 1
+    limits = Case(window_bytes=2**16, frame_bytes=2**16)
+    mallory = Client(limits, "mallory", "mallory")
+    long = f"x = '{'a' * 30_000}' or y = 1"
+    for n in range(1, 10):
+        mallory.ask(Want(n, n, long))
+    assert [kind for kind, _data in mallory.heard][-1] is Kind.REFUSED
+    assert not limits.runtime.links
+
+
+def test_requests_that_wait_make_nobody_else_slow() -> None:
+    case = Case(window_bytes=2**16, frame_bytes=2**16)
+    eve = Client(case, "eve", "eve")
+    for n in range(1, 4):
+        eve.ask(Want(n, n, f"x = '{'a' * 30_000}' or y = 1"))
+    case.runtime.tick(case.world.now)
+    assert not case.runtime._watch._is_held_up
+
+
+def test_a_filter_that_cannot_be_parsed_or_is_not_granted_is_refused() -> None:
+    case = Case()
+    eve = Client(case, "eve", "eve:x >= 0")
+    eve.ask(Want(1, 1, "x = 1 or ("), Want(2, 2, "x = 1 or y = 1"), Want(3, 3, "x = 1 or x = 2"))
+    for _ in range(3):
+        case.finish()
+    assert [(type(answer), getattr(answer, "code", "")) for answer in eve.answers] == [
+        (Denied, "filter"),
+        (Denied, "access"),
+        (Done, ""),
+    ]
+
+
+def test_a_mistake_of_ours_in_a_filter_ends_its_client_and_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    case = Case()
+    eve, ann = Client(case, "eve", "eve"), Client(case, "ann", "ann")
+
+    def fail(_text: str) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asking, "parse", fail)
+        eve.ask(Want(1, 1, DEAR), Want(2, 2, DEAR))
+        ann.ask(Want(1, 1, DEAR))
+        case.finish()
+    case.finish()
+    assert [kind for kind, _data in eve.heard][-1] is Kind.REFUSED
+    assert ann.answered == [1]
+    assert "led to an error" in caplog.text
+
+
+# Turns and accounts
+
+
+def test_subjects_take_turns_however_many_filters_and_connections_each_has() -> None:
+    case = Case()
+    eves = [Client(case, f"eve{n}", "eve") for n in range(5)]
+    ann, bob = Client(case, "ann", "ann"), Client(case, "bob", "bob")
+    for eve in eves:
+        eve.ask(*(Want(n, n, DEAR) for n in range(1, 100)))
+    ann.ask(Want(1, 1, DEAR), Want(2, 2, DEAR))
+    bob.ask(Want(1, 1, DEAR))
+    for _ in range(6):
+        case.finish()
+    assert ann.answered == [1, 2]
+    assert bob.answered == [1]
+    # The first was eve's before anybody else came; then one of hers for each of others.
+    assert sum(len(eve.answered) for eve in eves) == 3
+
+
+def test_who_has_used_much_waits_with_filters_only_and_others_do_not() -> None:
+    case = Case()
+    case.world.run(2)
+    eve, other, ann = Client(case, "eve", "eve"), Client(case, "eve2", "eve"), Client(case, "ann", "ann")
+    ann.ask(Want(1, 1, "x >= 0"), Offer(2, 1, "x >= 0"))
+    eve.ask(Offer(1, 1, "x >= 0"), Want(2, 2, DEAR), Want(3, 3, DEAR))
+    case.finish(seconds=1.0)
+    assert eve.answered == [1, 2]
+    assert case.computing == 0
+    # Neither the same filter on another connection of hers, nor a plain one, is looked at now.
+    other.ask(Want(1, 1, PLAIN))
+    eve.publish(1, 1, 2)
+    ann.publish(1, 7)
+    ann.ask(Want(3, 2, DEAR))
+    case.finish()
+    assert ann.answered == [1, 2, 3]
+    assert ann.got == [1, 2, 7]
+    assert eve.acked >= 2
+    assert not eve.is_paused
+    case.world.run(turns.DEAR_FACTOR * 1.0 - turns.ALLOWANCE - 0.1)
+    assert (case.computing, other.answered) == (0, [])
+    case.world.run(0.2)
+    assert case.computing == 1
+    case.finish()
+    assert eve.answered == [1, 2, 3]
+    assert other.answered == [1]
+
+
+def test_a_process_that_was_paused_punishes_nobody() -> None:
+    case = Case()
+    eve = Client(case, "eve", "eve")
+    eve.ask(Want(1, 1, DEAR))
+    # Stopped for 20 s by somebody else, it has worked for a millisecond.
+    case.world.now += 20
+    case.finish(seconds=0.001)
+    eve.ask(Want(2, 2, PLAIN), Want(3, 3, DEAR))
+    assert eve.answered == [1, 2]
+    case.finish()
+    assert eve.answered == [1, 2, 3]
+
+
+def test_many_cheap_filters_are_not_taken_for_expensive_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case()
+    assert isinstance(case.world, Busy)
+    eve = Client(case, "eve", "eve")
+    world = case.world
+    handle = case.runtime.handle
+
+    def slow(*given: Any) -> Any:
+        world.worked += 0.001
+        return handle(*given)
+
+    monkeypatch.setattr(case.runtime, "handle", slow)
+    began = world.now
+    eve.ask(*(Want(n, n, PLAIN) for n in range(1, 2_001)))
+    while len(eve.answered) < 2_000:
+        world.run(0.1)
+    # Two seconds of work take about two more, and not eighteen.
+    assert 1.5 < world.now - began < 3
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_shared"),
+    [
+        (("eve", "10.0.0.1"), ("eve", "10.0.0.2"), True),
+        (("eve", "10.0.0.1"), ("ann", "10.0.0.1"), False),
+        (("", "10.0.0.1"), ("", "10.0.0.1"), True),
+        (("", "10.0.0.1"), ("", "10.0.0.2"), False),
+        (("", "127.0.0.1"), ("", "127.0.0.1"), False),
+        (("", ""), ("", ""), False),
+    ],
+)
+def test_costs_are_counted_to_a_subject_or_to_an_address_or_on_this_machine_to_a_client(
+    first: tuple[str, str], second: tuple[str, str], is_shared: bool
+) -> None:
+    case = Case()
+    for n, (token, address) in enumerate((first, second)):
+        Client(case, f"c{n}", token, address)
+    payers = {link.payer for link in case.runtime.links.values()}
+    assert (len(payers) == 1) is is_shared
+
+
+def test_accounts_of_those_who_owe_nothing_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_ACCOUNTS_MAX", 5)
+    case = Case()
+    for n in range(20):
+        client = Client(case, f"c{n}", f"c{n}")
+        client.ask(Want(1, 1, DEAR))
+        case.finish()
+        case.world.run(1)
+    assert len(case.runtime.turns._accounts) <= 5
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("origin = 'JFK' and dep_delay > 60", True),
+        ("x in (1, 2, 3) and y between 1 and 2 and ornithology = 1", True),
+        ("x = 1 or y = 2", False),
+        ("x = 1 OR y = 2", False),
+        ("not x = 1", False),
+        ("s like '%a%'", False),
+        ("x = " + "1" * 2_000, False),
+    ],
+)
+def test_what_has_alternatives_negations_or_patterns_is_not_plain(text: str, plain: bool) -> None:
+    assert asking.is_plain(text) is plain
+
+
+def test_under_virtual_time_everything_is_served_at_once() -> None:
+    case = Case(FakeWorld())
+    eve = Client(case, "eve", "eve")
+    eve.ask(*(Want(n, n, DEAR) for n in range(1, 500)))
+    case.world.run(1)
+    assert eve.answered == list(range(1, 500))
