@@ -25,7 +25,7 @@ from penstock.filters.relations import Allowance
 from penstock.filters.work import Work
 
 LENGTH = 500
-"""Characters of a text."""
+"""Characters of a text, if nothing else is said."""
 
 POPULATION = 60
 
@@ -162,7 +162,7 @@ def _repeated(random: Random, room: int) -> str:
     return ("not " if random.random() < 0.4 else "") + "(" + outer.join(parts) + ")"
 
 
-def changed(random: Random, text: str, other: str) -> str:
+def changed(random: Random, text: str, other: str, length: int) -> str:
     """A text a little different, or half of it and half of another."""
     match random.randrange(5):
         case 0:
@@ -181,14 +181,17 @@ def changed(random: Random, text: str, other: str) -> str:
             at = random.choice(digits)
             return text[:at] + str(random.randrange(10)) + text[at + 1 :]
         case _:
-            return expression(random, random.randrange(60, LENGTH))
+            return expression(random, random.randrange(length // 8, length))
 
 
 # The search
 
 
 def search(
-    random: Random, cost: Callable[[str, list[Predicate]], Found], is_over: Callable[[int], bool]
+    random: Random,
+    cost: Callable[[str, list[Predicate]], Found],
+    is_over: Callable[[int], bool],
+    length: int = LENGTH,
 ) -> list[Found]:
     """The worst texts found until it is over, the worst first."""
     worst: list[Found] = []
@@ -197,10 +200,10 @@ def search(
     while not is_over(rounds):
         rounds += 1
         if len(worst) < POPULATION or random.random() < 0.3:
-            text = expression(random, random.randrange(60, LENGTH))
+            text = expression(random, random.randrange(length // 8, length))
         else:
-            text = changed(random, random.choice(worst).text, random.choice(worst).text)
-        if len(text) > LENGTH or text in known:
+            text = changed(random, random.choice(worst).text, random.choice(worst).text, length)
+        if len(text) > length or text in known:
             continue
         known.add(text)
         found = cost(text, _others(text, worst))
@@ -226,17 +229,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--by", choices=("steps", "time"), default="time")
+    parser.add_argument("--length", type=int, default=LENGTH, help="characters of a text at the most")
     parser.add_argument("--top", type=int, default=3)
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     cost = cost_in_steps if options.by == "steps" else cost_in_milliseconds
     # The first match compiles kernels, or reads them.
     _added(parse("x = 1"))
-    worst = search(Random(options.seed), cost, lambda _rounds: time.monotonic() > end)
+    worst = search(Random(options.seed), cost, lambda _rounds: time.monotonic() > end, options.length)
     for found in worst[: options.top]:
         again = cost_in_milliseconds(found.text, _others(found.text, worst))
         figures = ", ".join(f"{name} {ms:.1f}" for name, ms in again.operations.items())
-        sys.stdout.write(f"{again.cost:.1f} ms ({figures})\n  {found.text}\n")
+        sys.stdout.write(f"{again.cost:.1f} ms ({figures})\n  {found.text[:LENGTH]}\n")
 
 
 if __name__ == "__main__":

@@ -111,6 +111,7 @@ def remainder(whole: Filter, parts: Sequence[Filter], allowance: Allowance | Non
     while stack:
         box, at = stack.pop()
         heft = Heft.of(box)
+        steps.left -= len(box.conditions) // 8
         while at < len(parts) and steps.left > 0 and not parts[at].overlaps(box):
             steps.left -= heft.overlapping(hefts[at])
             at += 1
@@ -119,6 +120,7 @@ def remainder(whole: Filter, parts: Sequence[Filter], allowance: Allowance | Non
             continue
         # Cutting costs more than looking, and a box of many attributes more than one of few.
         steps.left -= heft.overlapping(hefts[at]) + heft.cuts + hefts[at].cuts
+        steps.left -= len(parts[at].conditions) * len(box.conditions) // 8
         pieces = list(subtract(box, parts[at]))
         steps.left -= len(pieces) * (8 + len(box.conditions))
         stack += [(piece, at + 1) for piece in pieces]
