@@ -122,7 +122,7 @@ def test_relations_between_expansions_are_exact(f: And, g: And) -> None:
         (excluded(diagonal(200, 3)), 603),
         (excluded([(i % 20, i) for i in range(200)]), 22),
         (excluded([(f"host{i}", f"/path/{i}") for i in range(200)]), 202),
-        ("x >= 0 and y >= 0 and " + excluded(diagonal(200)), 202),
+        ("x >= 0 and y >= 0 and " + excluded(diagonal(200)), 201),
     ],
     ids=["points", "inequalities", "12", "25", "pairs", "triples", "columns", "texts", "within"],
 )
@@ -199,6 +199,17 @@ def test_exclusions_are_compared_exactly() -> None:
     assert not overlaps(some, "x = 5 and y = 5")
     assert identical(some, parse(some.to_sql()))
     assert covers("x is not null or y is not null", some)
+
+
+def test_more_patterns_than_a_filter_may_have_can_be_excluded_one_by_one() -> None:
+    rules = " or ".join(f"(host = 'h{i}' and path like '%p{i}')" for i in range(200))
+    hosts = parse(f"host >= '' and not ({rules})")
+    assert len(hosts.filters) == 201
+    assert hosts.matches({"host": "h7", "path": "p8"})
+    assert not hosts.matches({"host": "h7", "path": "/p7"})
+    # A host that is no text would have to pass all of them.
+    with pytest.raises(LimitError, match="PATTERNS_MAX"):
+        parse(f"not ({rules})")
 
 
 # Work

@@ -23,6 +23,7 @@ from itertools import chain, product
 from math import prod
 
 from penstock.errors import LimitError
+from penstock.filters import cuts
 from penstock.filters.disjunction import canonical, ordered
 from penstock.filters.filter import NEVER, Filter, box, check_patterns, ordered_box
 from penstock.filters.order import Point
@@ -41,22 +42,16 @@ Clauses = frozenset[Clause]
 def expand(factors: Iterable[Iterable[Filter]], work: Work) -> tuple[Filter, ...]:
     """The canonical disjunction of filters of which one matches just where one of each factor does."""
     expansion = _Expansion(work)
-    certain, open_clauses = expansion.propagated(frozenset(map(frozenset, factors)))
-    if not certain.satisfiable:
-        return ()
-    rest = dict(certain.conditions)
     compared: list[int] = []
     parts: list[Collection[Filter]] = []
-    for group in expansion.independent(open_clauses):
-        names = {name for clause in group for f in clause for name in f.conditions}
-        own = box({name: rest.pop(name) for name in names & rest.keys()})
-        parts.append(canonical(expansion.within(own, expansion.filters(group, 1)), work))
+    for part in expansion.parts(frozenset(map(frozenset, factors)), 0):
+        parts.append(canonical(part, work))
         compared.append(work.compared)
     # What is canonical by itself stays so next to what has none of its attributes.
-    found = expansion.multiplied([*parts, (box(rest),)])
+    found = expansion.multiplied(parts)
     # What a filter of one part is compared with, times that of the others.
     work.compared = prod(max(1, steps) for steps in compared)
-    return tuple(ordered(found) if len(parts) > 1 or rest else found)
+    return tuple(ordered(found) if len(parts) > 1 else found)
 
 
 class _Expansion:
@@ -65,6 +60,7 @@ class _Expansion:
     def __init__(self, work: Work) -> None:
         self.work = work
         self._known: dict[Clauses, frozenset[Filter]] = {}
+        self._known_groups: dict[tuple[Clauses, Filter], Collection[Filter]] = {}
 
     def filters(self, clauses: Clauses, depth: int) -> frozenset[Filter]:
         """The clauses' conjunction as a disjunction."""
@@ -72,27 +68,34 @@ class _Expansion:
         if known is None:
             if depth > DEPTH_MAX:
                 raise LimitError("a filter nests too deep when multiplied out", "DEPTH_MAX", DEPTH_MAX)
-            known = self._known[clauses] = frozenset(self._expanded(clauses, depth))
+            known = self._known[clauses] = frozenset(self.multiplied(self.parts(clauses, depth)))
         return known
 
-    def _expanded(self, clauses: Clauses, depth: int) -> Collection[Filter]:
+    def parts(self, clauses: Clauses, depth: int) -> list[Collection[Filter]]:
+        """Disjunctions that share no attribute, whose conjunction is that of the clauses."""
         certain, open_clauses = self.propagated(clauses)
         if not certain.satisfiable:
-            return ()
-        if not open_clauses:
-            return (certain,)
-        groups = self.independent(open_clauses)
-        if len(groups) == 1:
-            return self.within(certain, self._split(groups[0], depth))
-        return self.within(certain, self.multiplied([self.filters(group, depth + 1) for group in groups]))
+            return [()]
+        rest = dict(certain.conditions)
+        made: list[Collection[Filter]] = []
+        for group in self.independent(open_clauses):
+            names = {name for clause in group for f in clause for name in f.conditions}
+            made.append(
+                self._group(group, box({name: rest.pop(name) for name in names & rest.keys()}), depth)
+            )
+        return [*made, (box(rest),)] if rest or not made else made
 
-    def within(self, certain: Filter, filters: Collection[Filter]) -> Collection[Filter]:
-        """The filters as far as they lie within one."""
-        if not certain.conditions:
-            return filters
-        self.work.spend(sum(crossing(f, certain) for f in filters))
-        both = (f.intersection(certain) for f in filters)
-        return [f for f in both if f.satisfiable]
+    def _group(self, clauses: Clauses, certain: Filter, depth: int) -> Collection[Filter]:
+        """Clauses that belong together, as far as something is certain of their attributes."""
+        known = self._known_groups.get((clauses, certain))
+        if known is None:
+            known = self._split(clauses, certain, depth)
+            if certain.conditions:
+                self.work.spend(sum(crossing(f, certain) for f in known))
+                both = (f.intersection(certain) for f in known)
+                known = [f for f in both if f.satisfiable]
+            self._known_groups[clauses, certain] = known
+        return known
 
     def propagated(self, clauses: Clauses) -> tuple[Filter, list[Clause]]:
         """What must hold anyway, and the other clauses as far as that leaves them open."""
@@ -165,7 +168,7 @@ class _Expansion:
         groups: dict[int, tuple[list[Clause], set[str]]] = {}
         for number, clause in enumerate(clauses):
             names = {name for f in clause for name in f.conditions}
-            self.work.spend(1 + sum(len(f.conditions) for f in clause) // 4)
+            self.work.spend(1 + sum(len(f.conditions) for f in clause) // 2)
             members, known = [clause], names
             for other in {group_of[name] for name in names if name in group_of}:
                 more, their = groups.pop(other)
@@ -184,6 +187,8 @@ class _Expansion:
 
     def multiplied(self, factors: Sequence[Collection[Filter]]) -> list[Filter]:
         """Every combination of filters, one of each factor, which have no attribute in common."""
+        if len(factors) == 1:
+            return list(factors[0])
         count = prod(map(len, factors))
         if not count:
             return []
@@ -198,13 +203,18 @@ class _Expansion:
             for chosen in product(*factors)
         ]
 
-    def _split(self, clauses: Clauses, depth: int) -> set[Filter]:
+    def _split(self, clauses: Clauses, certain: Filter, depth: int) -> Collection[Filter]:
         """Expand by what one attribute may be."""
         if len(clauses) == 1:
-            return set(next(iter(clauses)))
+            return next(iter(clauses))
         name, states = _chosen(clauses, self.work)
-        cells = _Cells(clauses, name, states, self.work)
-        below = self.filters(cells.rest(), depth + 1)
+        divided = _Cells(clauses, name, states, self.work)
+        outside = divided.rest()
+        cells = list(divided)
+        # Where the attribute is certain to be in one of the cells, nothing lies outside them.
+        below = frozenset[Filter]()
+        if not _are_all([cell for cell, _rest in cells], certain.conditions.get(name)):
+            below = self.filters(outside, depth + 1)
         found = set(below)
         for cell, rest in cells:
             filters = self.filters(rest, depth + 1)
@@ -222,6 +232,16 @@ class _Expansion:
         return found
 
 
+def _are_all(cells: list[ValueSet], certain: ValueSet | None) -> bool:
+    """Whether the cells hold whatever an attribute can be."""
+    if certain is None or not isinstance(certain.kind, Family):
+        return False
+    plain = [
+        cell.cuts for cell in cells if cell.kind is certain.kind and not (cell.required or cell.forbidden)
+    ]
+    return cuts.covers(cuts.union_all(plain), certain.cuts)
+
+
 def _chosen(clauses: Clauses, work: Work) -> tuple[str, ValueSet | None]:
     """The attribute to divide by: that of the most clauses, and among these of the fewest value sets.
 
@@ -232,7 +252,7 @@ def _chosen(clauses: Clauses, work: Work) -> tuple[str, ValueSet | None]:
     uses_of: Counter[tuple[str, ValueSet]] = Counter()
     patterned: set[str] = set()
     for clause in clauses:
-        work.spend(len(clause))
+        work.spend(1 + len(clause))
         names: set[str] = set()
         for f in clause:
             for name, states in f.conditions.items():

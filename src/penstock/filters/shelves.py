@@ -26,6 +26,10 @@ _BITS: Final = 512
 """Filters that a step goes over at once."""
 
 
+Weighed = tuple[Filter, Heft]
+"""A filter, and what comparing it costs."""
+
+
 class Counter(Protocol):
     """Counts steps; may raise when there were too many."""
 
@@ -57,9 +61,9 @@ class Shelves:
         """Whether one of the filters, another than this very one, covers it."""
         heft = Heft.of(special)
         for shelf in self._shelves(special, work):
-            for general in shelf.candidates(special, work):
+            for general, other in shelf.candidates(special, work):
                 if general is not special:
-                    work.spend(Heft.of(general).covering(heft))
+                    work.spend(other.covering(heft))
                     if general.covers(special):
                         return True
         return False
@@ -93,9 +97,10 @@ class _Shelf:
     def put(self, general: Filter) -> None:
         points = tuple(name for name, states in general.conditions.items() if states.is_point)
         values = tuple(general.conditions[name] for name in points)
-        self._asking.setdefault(points, {}).setdefault(values, _Alike()).filters.append(general)
+        alike = self._asking.setdefault(points, {}).setdefault(values, _Alike())
+        alike.filters.append((general, Heft.of(general)))
 
-    def candidates(self, special: Filter, work: Counter) -> Iterator[Filter]:
+    def candidates(self, special: Filter, work: Counter) -> Iterator[Weighed]:
         """The filters that may cover this one."""
         conditions = special.conditions
         work.spend(1 + len(self._asking) // 2)
@@ -109,16 +114,16 @@ class _Alike:
     """Filters that ask for the same values of some attributes, and for value sets of the others."""
 
     def __init__(self) -> None:
-        self.filters: list[Filter] = []
+        self.filters: list[Weighed] = []
         self._ends: list[_Ends] | None = None
 
-    def candidates(self, special: Filter, names: frozenset[str], work: Counter) -> Iterator[Filter]:
+    def candidates(self, special: Filter, names: frozenset[str], work: Counter) -> Iterator[Weighed]:
         if len(self.filters) <= _FEW or not names:
             yield from self.filters
             return
         if self._ends is None:
             work.spend(2 * len(self.filters) * len(names))
-            self._ends = [_Ends(name, self.filters) for name in sorted(names)]
+            self._ends = [_Ends(name, [f for f, _ in self.filters]) for name in sorted(names)]
         found = -1
         work.spend(len(self._ends) * (1 + len(self.filters) // _BITS))
         for ends in self._ends:

@@ -174,7 +174,9 @@ class Heft(NamedTuple):
 
     def covering(self, other: "Heft") -> int:
         """The steps that telling whether one filter covers another takes at the most."""
-        return 1 + min(self.cuts, other.cuts) + self.patterns * other.patterns
+        if self.patterns and other.patterns:
+            return 1 + min(self.cuts, other.cuts) + self.patterns * other.patterns
+        return 1 + min(self.cuts, other.cuts) if self.cuts and other.cuts else 1
 
     def overlapping(self, other: "Heft") -> int:
         """The steps that telling whether two filters overlap takes at the most: all patterns are compared."""
