@@ -5,8 +5,10 @@ from random import Random
 import pytest
 from hypothesis import settings
 
+from penstock import parse
+from penstock.errors import LimitError
 from penstock.model.limits import COVERING_WORK_MAX, EXPANSION_WORK_MAX
-from worst_filters import LENGTH, cost_in_steps, search
+from worst_filters import LENGTH, cost_in_steps, expression, search
 
 pytestmark = pytest.mark.property
 
@@ -27,3 +29,16 @@ def test_no_text_of_a_few_hundred_characters_costs_more_than_the_limits(seed: in
         assert operations.get("read again", 0) <= EXPANSION_WORK_MAX, found
         assert operations.get("covers", 0) <= COVERING_WORK_MAX, found
         assert operations.get("overlaps", 0) <= COVERING_WORK_MAX, found
+
+
+@pytest.mark.parametrize("seed", [7, 8])
+def test_whatever_is_read_is_read_again_in_canonical_form(seed: int) -> None:
+    random = Random(seed)
+    for _ in range(settings.default.max_examples if settings.default is not None else 100):
+        try:
+            predicate = parse(expression(random, random.choice((200, 500, 1_500, 4_000))))
+        except LimitError:
+            continue
+        text = predicate.to_sql()
+        assert parse(text) == predicate
+        assert parse(text).to_sql() == text

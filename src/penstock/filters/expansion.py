@@ -28,7 +28,7 @@ from penstock.filters.disjunction import canonical, ordered
 from penstock.filters.filter import NEVER, Filter, box, check_patterns, ordered_box
 from penstock.filters.order import Point
 from penstock.filters.valuesets import Presence, ValueSet, intersection_of
-from penstock.filters.work import Work, combining, crossing, weight
+from penstock.filters.work import Heft, Work, combining, crossing, weight
 from penstock.model.limits import DEPTH_MAX, DISJUNCTS_MAX
 from penstock.model.values import Family
 
@@ -43,14 +43,21 @@ def expand(factors: Iterable[Iterable[Filter]], work: Work) -> tuple[Filter, ...
     """The canonical disjunction of filters of which one matches just where one of each factor does."""
     expansion = _Expansion(work)
     compared: list[int] = []
+    hefts: list[Heft] = []
     parts: list[Collection[Filter]] = []
     for part in expansion.parts(frozenset(map(frozenset, factors)), 0):
         parts.append(canonical(part, work))
-        compared.append(work.compared)
+        # What all filters have in common is not compared.
+        if len(parts[-1]) > 1:
+            compared.append(work.compared)
+            hefts.append(Heft.greatest(parts[-1]))
     # What is canonical by itself stays so next to what has none of its attributes.
     found = expansion.multiplied(parts)
-    # What a filter of one part is compared with, times that of the others.
     work.compared = prod(max(1, steps) for steps in compared)
+    if len(hefts) > 1:
+        # Each pair of one part meets each of the others, and all that makes a pair expensive adds up.
+        whole = Heft(sum(heft.cuts for heft in hefts), sum(heft.patterns for heft in hefts))
+        work.compared *= whole.covering(whole)
     return tuple(ordered(found) if len(parts) > 1 else found)
 
 

@@ -172,6 +172,12 @@ class Heft(NamedTuple):
                 patterns += weight_of_patterns(states)
         return cls(cuts, patterns)
 
+    @classmethod
+    def greatest(cls, filters: Iterable[Filter]) -> "Heft":
+        """No filter of several has more of either."""
+        hefts = [cls.of(f) for f in filters]
+        return cls(max(heft.cuts for heft in hefts), max(heft.patterns for heft in hefts))
+
     def covering(self, other: "Heft") -> int:
         """The steps that telling whether one filter covers another takes at the most."""
         if self.patterns and other.patterns:
