@@ -48,8 +48,9 @@ def overlaps(f: PredicateLike, g: PredicateLike, allowance: "Allowance | None" =
     hefts = [Heft.of(b) for b in theirs]
     for a in ours:
         heft = Heft.of(a)
+        is_light = not any(heft)
         for b, other in zip(theirs, hefts, strict=True):
-            allowance.left -= heft.overlapping(other)
+            allowance.left -= 1 if is_light else heft.overlapping(other)
             if allowance.left <= 0 or a.overlaps(b):
                 return True
     return False

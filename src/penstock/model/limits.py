@@ -61,9 +61,9 @@ EXPANSION_WORK_MAX: Final = 30_000
 take, plus a dozen for each of its constraints. A step is about a microsecond, so a text of a few hundred
 characters is parsed or refused within some 30 ms."""
 
-COVERING_WORK_MAX: Final = 40_000
+COVERING_WORK_MAX: Final = 30_000
 """Steps (pairs of filters compared, boxes cut) that deciding a cover or an overlap between disjunctions may
-take, some 40 ms. Cover is co-NP-complete; past this `covers` gives the safe answer, false, and `overlaps`
+take, some 30 ms. Cover is co-NP-complete; past this `covers` gives the safe answer, false, and `overlaps`
 true."""
 
 REQUEST_LENGTH_MAX: Final = 2**14
