@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types layers kernels unit nightly mutants bench format clean
+.PHONY: help install demo test lint types layers kernels unit nightly worst mutants bench format clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ unit: kernels ## Run the tests with Hypothesis's quick profile, on JOBS processe
 
 nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (two hours or so)
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m property -o faulthandler_timeout=0
+
+worst: $(STAMP) ## Search a minute for the filters that cost a broker most, and print them
+	@$(BIN)/python tests/worst_filters.py --seconds 60
 
 mutants: $(STAMP) ## Break the code on purpose, in dozens of ways, and show what notices (five minutes or so)
 	@$(BIN)/python tests/mutants/run.py

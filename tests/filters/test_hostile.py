@@ -10,9 +10,10 @@ import pytest
 
 from penstock import PenstockError, Predicate, covers, merge, overlaps, parse
 from penstock.errors import FilterSyntaxError, LimitError
-from penstock.filters.disjunction import Work, canonical
+from penstock.filters.disjunction import canonical
 from penstock.filters.parsing import Language
 from penstock.filters.relations import Allowance, remainder
+from penstock.filters.work import Work
 from penstock.model import limits
 
 

@@ -6,7 +6,10 @@ patterns      LIKE, suffix, substring
 valuesets     what one attribute may be: the canonical form
 constraint    attribute, operator, value
 filter        a conjunction: a value set for each attribute
+work          counted steps, and how many there may be
+shelves       which of many filters covers one
 disjunction   canonical form of several filters
+expansion     conjunctions of disjunctions, without multiplying out
 predicate     a disjunction of filters
 expression    and, or, not over constraints; into a predicate
 describe      from a predicate back into an expression

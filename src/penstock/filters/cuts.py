@@ -86,17 +86,14 @@ def covers(a: Cuts, b: Cuts) -> bool:
 
 def overlap(a: Cuts, b: Cuts) -> bool:
     """Whether anything is in both."""
-    i = j = 0
-    while i < len(a) and j < len(b):
-        # a[i], b[j] start an interval each; it ends at the next cut or never.
-        a_end = a[i + 1] if i + 1 < len(a) else None
-        b_end = b[j + 1] if j + 1 < len(b) else None
-        if (b_end is None or a[i] < b_end) and (a_end is None or b[j] < a_end):
+    if len(a) > len(b):
+        a, b = b, a
+    # The longer one is not gone through: lists of thousands of values are compared with single ones.
+    for i in range(0, len(a), 2):
+        at = bisect_right(b, a[i])
+        # The interval starts within one of the other's, or the next of these starts within it.
+        if at & 1 or (at < len(b) and (i + 1 == len(a) or b[at] < a[i + 1])):
             return True
-        if b_end is None or (a_end is not None and a_end <= b_end):
-            i += 2
-        else:
-            j += 2
     return False
 
 

@@ -23,14 +23,27 @@ Interval = tuple[Point, Point | None]
 
 def describe(predicate: Predicate) -> Expression:
     """The predicate as an expression: constraints where one says it all, else And and Or of them."""
-    return _one_or(Or, [describe_filter(f) for f in predicate.filters])
+    # Filters of one predicate have many conditions in common: each is described once.
+    known: dict[tuple[str, ValueSet], list[Expression]] = {}
+    return _one_or(Or, [describe_filter(f, known) for f in predicate.filters])
 
 
-def describe_filter(f: Filter) -> Expression:
-    """The filter as a conjunction; parts that need a disjunction are Or of constraints on one attribute."""
+def describe_filter(
+    f: Filter, known: dict[tuple[str, ValueSet], list[Expression]] | None = None
+) -> Expression:
+    """The filter as a conjunction; parts that need a disjunction are Or of constraints on one attribute.
+
+    What is in `known` is not described again, but taken from there.
+    """
     if not f.satisfiable:
         return Or(())
-    parts = [part for name, states in f.conditions.items() for part in describe_states(name, states)]
+    known = {} if known is None else known
+    parts: list[Expression] = []
+    for item in f.conditions.items():
+        described = known.get(item)
+        if described is None:
+            described = known[item] = describe_states(*item)
+        parts += described
     return _one_or(And, parts)
 
 

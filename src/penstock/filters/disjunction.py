@@ -10,139 +10,151 @@ All merging here is perfect: it changes no event's answer.
 from collections import defaultdict
 from collections.abc import Iterable
 
-from penstock.errors import LimitError
 from penstock.filters import cuts
-from penstock.filters.filter import ALWAYS, Filter, box
+from penstock.filters.filter import ALWAYS, Filter, box, ordered_box
+from penstock.filters.shelves import Shelves
 from penstock.filters.valuesets import ABSENT, EXISTS, ValueSet, of_cuts
-from penstock.model.limits import EXPANSION_WORK_MAX
+from penstock.filters.work import Work, weight, weight_of_patterns
 from penstock.model.values import Family
-
-
-class Work:
-    """Counts the steps of one canonicalisation, so that hostile input ends in an error, not in a wait."""
-
-    def __init__(self, limit: int | None = EXPANSION_WORK_MAX) -> None:
-        self.left = limit
-
-    def spend(self, steps: int) -> None:
-        """Count steps; raise when there were too many."""
-        if self.left is not None:
-            self.left -= steps
-            if self.left < 0:
-                what = "the filter takes too many steps to bring into a disjunction of filters"
-                raise LimitError(what, "EXPANSION_WORK_MAX", EXPANSION_WORK_MAX)
 
 
 def canonical(filters: Iterable[Filter], work: Work) -> tuple[Filter, ...]:
     """The canonical form, sorted."""
-    kept = {f for f in filters if f.satisfiable}
-    if len(kept) < 2:
-        return tuple(kept)
-    common = _common(kept)
+    found = {f for f in filters if f.satisfiable}
+    work.compared = 0
+    if len(found) < 2:
+        return tuple(found)
+    work.spend(sum(map(weight, found)))
+    if _are_separate(found):
+        work.compared = len(found)
+        return tuple(ordered(found))
+    common = _common(found)
     if common:
-        kept = {box({n: s for n, s in f.conditions.items() if n not in common}) for f in kept}
+        found = {_without(f, common) for f in found}
+    kept = ordered(found)
     while True:
-        merged = set(_absorbed(_ordered({*_merged(_ordered(kept), work)}), work))
-        if merged == kept:
+        work.spend(2 * sum(map(weight, kept)))
+        before = work.left
+        merged = _merged(kept, work)
+        absorbed = _absorbed(kept if merged is None else merged, work)
+        if merged is None and len(absorbed) == len(kept):
+            work.compared = before - work.left
             break
-        kept = merged
+        kept = absorbed
     if common:
-        kept = {box({**common, **f.conditions}) for f in kept}
-    return tuple(_ordered(kept))
+        kept = ordered(box({**common, **f.conditions}) for f in kept)
+    return tuple(kept)
+
+
+def _are_separate(filters: set[Filter]) -> bool:
+    """Whether each filter constrains one attribute, of its own: then there is nothing to merge or absorb."""
+    names: set[str] = set()
+    for f in filters:
+        if len(f.conditions) != 1:
+            return False
+        names.update(f.conditions)
+    return len(names) == len(filters)
+
+
+def _without(f: Filter, common: dict[str, ValueSet]) -> Filter:
+    return ordered_box({name: states for name, states in f.conditions.items() if name not in common})
 
 
 def _common(filters: set[Filter]) -> dict[str, ValueSet]:
     """The conditions that all filters share: as they decide nothing, they need not be compared."""
-    shortest = min(filters, key=lambda f: len(f.conditions))
-    return {
-        name: states
-        for name, states in shortest.conditions.items()
-        if all(f.conditions.get(name) == states for f in filters)
-    }
+    shared = dict(min(filters, key=lambda f: len(f.conditions)).conditions)
+    for f in filters:
+        known = f.conditions
+        shared = {name: states for name, states in shared.items() if known.get(name) == states}
+        if not shared:
+            break
+    return shared
 
 
-def _ordered(filters: Iterable[Filter]) -> list[Filter]:
-    return sorted(filters, key=Filter.sort_key)
+def ordered(filters: Iterable[Filter]) -> list[Filter]:
+    """The filters in their order."""
+    # There are far fewer value sets than conditions in what has been expanded.
+    keys: dict[ValueSet, tuple[object, ...]] = {}
+
+    def key(f: Filter) -> tuple[object, ...]:
+        items = []
+        for name, states in f.conditions.items():
+            known = keys.get(states)
+            if known is None:
+                known = keys[states] = states.sort_key()
+            items.append((name, known))
+        return len(items), items
+
+    return sorted(filters, key=key)
 
 
 def _absorbed(filters: list[Filter], work: Work) -> list[Filter]:
-    """Without the filters that another one covers.
-
-    A filter covers only filters that constrain its attributes too, and if it asks for one value of an
-    attribute (most do), only filters that ask for the same. So filters are kept by their attributes, and
-    under them by one such value; only those without one are compared pair by pair.
-    """
+    """Without the filters that another one covers."""
     if ALWAYS in filters:
         return [ALWAYS]
-    shelves: dict[frozenset[str], _Shelf] = {}
-    for general in filters:
-        names = frozenset(general.conditions)
-        shelves.setdefault(names, _Shelf()).put(general)
-    by_size: dict[int, list[tuple[frozenset[str], _Shelf]]] = defaultdict(list)
-    for names, shelf in shelves.items():
-        by_size[len(names)].append((names, shelf))
-    kept: list[Filter] = []
-    for special in filters:
-        own = frozenset(special.conditions)
-        candidates = shelves[own].candidates(special)
-        for size, known in by_size.items():
-            if size < len(own):
-                work.spend(len(known))
-                candidates += [f for names, s in known if names < own for f in s.candidates(special)]
-        work.spend(len(candidates))
-        if not any(general is not special and general.covers(special) for general in candidates):
-            kept.append(special)
-    return kept
+    shelves = Shelves(filters)
+    return [f for f in filters if not shelves.has_cover(f, work)]
 
 
-class _Shelf:
-    """Filters over the same attributes, by a value that they ask for."""
+def _merged(filters: list[Filter], work: Work) -> list[Filter] | None:
+    """With filters united that differ in one attribute only, one attribute after the other, by name.
 
-    def __init__(self) -> None:
-        self.by_point: dict[tuple[str, ValueSet], list[Filter]] = defaultdict(list)
-        self.others: list[Filter] = []
-
-    def put(self, general: Filter) -> None:
-        points = [item for item in general.conditions.items() if item[1].is_point]
-        if points:
-            # The value that the fewest so far ask for.
-            self.by_point[min(points, key=lambda item: len(self.by_point.get(item, ())))].append(general)
-        else:
-            self.others.append(general)
-
-    def candidates(self, special: Filter) -> list[Filter]:
-        """The filters that might cover this one."""
-        if not self.by_point:
-            return list(self.others)
-        found = [f for item in special.conditions.items() for f in self.by_point.get(item, ())]
-        return found + self.others
-
-
-def _merged(filters: list[Filter], work: Work) -> list[Filter]:
-    """With filters united that differ in one attribute only: one attribute after the other, by name."""
+    None if there are none.
+    """
     alive = dict(enumerate(filters))
+    # What a filter asks for, as a number from which one attribute can be taken away again.
+    sums = {at: _sum(f) for at, f in alive.items()}
     having: dict[str, list[int]] = defaultdict(list)
     for at, f in alive.items():
         for name in f.conditions:
             having[name].append(at)
-    for name in sorted(having):
-        groups: dict[frozenset[tuple[str, ValueSet]], list[int]] = defaultdict(list)
-        candidates = [at for at in having[name] if at in alive] if len(having[name]) > 1 else []
-        work.spend(len(candidates))
-        for at in candidates:
-            conditions = alive[at].conditions
-            groups[frozenset(item for item in conditions.items() if item[0] != name)].append(at)
-        for group in groups.values():
-            if len(group) > 1:
-                members = [alive.pop(at) for at in group]
-                united = unite([f.conditions[name] for f in members])
-                # As many as before at the most: each takes the place of one that had the same names.
-                for at, states in zip(group, united, strict=False):
-                    alive[at] = members[0].replace(name, states)
-    return list(alive.values())
+    changed = False
+    for name in sorted(name for name, some in having.items() if len(some) > 1):
+        alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for at in having[name]:
+            if at in alive:
+                conditions = alive[at].conditions
+                alike[len(conditions), sums[at] ^ hash((name, conditions[name]))].append(at)
+        for some in alike.values():
+            if len(some) > 1:
+                changed |= _unite_alike(name, some, alive, sums, work)
+    return ordered({*alive.values()}) if changed else None
 
 
-def unite(sets: list[ValueSet]) -> list[ValueSet | None]:
+def _sum(f: Filter) -> int:
+    total = 0
+    for item in f.conditions.items():
+        total ^= hash(item)
+    return total
+
+
+def _unite_alike(
+    name: str, some: list[int], alive: dict[int, Filter], sums: dict[int, int], work: Work
+) -> bool:
+    """Unite filters that seem to differ in one attribute only, where they do; whether any was."""
+    groups: dict[frozenset[tuple[str, ValueSet]], list[int]] = defaultdict(list)
+    changed = False
+    for at in some:
+        work.spend(1 + len(alive[at].conditions) // 2)
+        groups[frozenset(item for item in alive[at].conditions.items() if item[0] != name)].append(at)
+    for group in groups.values():
+        if len(group) > 1:
+            sets = [alive[at].conditions[name] for at in group]
+            united = unite(sets, work)
+            if {*united} == {*sets}:
+                continue
+            changed = True
+            first = alive[group[0]]
+            for at in group:
+                del alive[at]
+            # As many as before at the most: each takes the place of one that had the same names.
+            for at, states in zip(group, united, strict=False):
+                alive[at] = first.replace(name, states)
+                sums[at] = _sum(alive[at])
+    return changed
+
+
+def unite(sets: list[ValueSet], work: Work) -> list[ValueSet | None]:
     """The union of value sets of one attribute in as few as can be; None for "anything or absent"."""
     if EXISTS in sets:
         return [None] if ABSENT in sets else [EXISTS]
@@ -150,13 +162,17 @@ def unite(sets: list[ValueSet]) -> list[ValueSet | None]:
     for states in sets:
         alike[int(states.kind), states.required, states.forbidden].append(states)
     united = [
-        of_cuts(group[0].kind, cuts.union_all([s.cuts for s in group]), group[0].required, group[0].forbidden)
+        group[0]
+        if len(group) == 1
+        else of_cuts(
+            group[0].kind, cuts.union_all([s.cuts for s in group]), group[0].required, group[0].forbidden
+        )
         for group in alike.values()
     ]
-    return [states for one in united if (states := _trimmed(one, united)).cuts]
+    return [states for one in united if (states := _trimmed(one, united, work)).cuts]
 
 
-def _trimmed(states: ValueSet, others: list[ValueSet]) -> ValueSet:
+def _trimmed(states: ValueSet, others: list[ValueSet], work: Work) -> ValueSet:
     """Plain string intervals without those that lie within a set with patterns.
 
     So `x in ('a', 'z') or x like '%z'` has one form, however it was put together.
@@ -166,6 +182,7 @@ def _trimmed(states: ValueSet, others: list[ValueSet]) -> ValueSet:
     patterned = [other for other in others if other.required or other.forbidden]
     if not patterned:
         return states
+    work.spend((1 + len(states.cuts) // 2) * sum(1 + weight_of_patterns(other) for other in patterned))
     pieces = [
         piece
         for piece in cuts.intervals(states.cuts)

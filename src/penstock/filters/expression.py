@@ -1,20 +1,30 @@
 """Boolean expressions over constraints: what every language parses into and prints from.
 
 `normalise` brings an expression into a `Predicate`: `not` is pushed to the leaves, where each operator
-has its opposite, and `and` over `or` is multiplied out, bottom up, so that what can be merged is merged
-before it multiplies.
+has its opposite, and `and` over `or` becomes `or` over `and`, bottom up, so that what can be merged is merged
+before it multiplies. A few factors are multiplied out, which gives the filters that people expect; many are
+expanded attribute by attribute (`expansion`), which gives few.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
+from math import prod
+from typing import Final
 
 import msgspec
 
 from penstock.errors import FilterError, LimitError
 from penstock.filters.constraint import Constraint
-from penstock.filters.disjunction import Work, canonical
-from penstock.filters.filter import Filter
+from penstock.filters.disjunction import canonical, unite
+from penstock.filters.expansion import expand
+from penstock.filters.filter import NEVER, Filter, box, check_patterns
 from penstock.filters.predicate import Predicate, of_canonical, within_limit
+from penstock.filters.valuesets import ValueSet, intersection_of
+from penstock.filters.work import Work, combining, crossing, size_of, weight
 from penstock.model.limits import DEPTH_MAX
+
+_MULTIPLIED: Final = 16
+"""Filters that factors may multiply out to; with more they are expanded."""
 
 
 class And(msgspec.Struct, frozen=True):
@@ -38,48 +48,122 @@ class Not(msgspec.Struct, frozen=True):
 Expression = Constraint | And | Or | Not
 
 
-def normalise(expression: Expression) -> Predicate:
-    """The predicate that the expression says."""
-    kind = type(expression)
-    if kind is Constraint:
-        leaf = Filter((expression,))  # type: ignore[arg-type]
+def normalise(expression: Expression, work: Work | None = None) -> Predicate:
+    """The predicate that the expression says. Raises LimitError when that takes more work than allowed."""
+    work = work or Work.of_size(size(expression))
+    predicate = _normalised(expression, work)
+    work.check_readable(predicate.filters)
+    return predicate
+
+
+def size(expression: Expression) -> int:
+    """How many constraints an expression has; one with very many values counts for more."""
+    if isinstance(expression, And | Or):
+        return sum(map(size, expression.parts))
+    if isinstance(expression, Not):
+        return size(expression.part)
+    # Something else is refused where its turn comes.
+    return size_of(expression.states) if type(expression) is Constraint else 0
+
+
+def _normalised(expression: Expression, work: Work) -> Predicate:
+    if type(expression) is Constraint:
+        return of_canonical(_leaf(expression))
+    if type(expression) is And and all(type(part) is Constraint for part in expression.parts):
+        leaf = _conjunction(expression.parts, work)  # type: ignore[arg-type]
         return of_canonical((leaf,) if leaf.satisfiable else ())
-    if kind is And and all(type(part) is Constraint for part in expression.parts):  # type: ignore[union-attr]
-        leaf = Filter(expression.parts)  # type: ignore[union-attr, arg-type]
-        return of_canonical((leaf,) if leaf.satisfiable else ())
-    return of_canonical(within_limit(_filters(expression, False, Work(), 0)))
+    return of_canonical(within_limit(_filters(expression, False, work, 0)))
 
 
 def _filters(expression: Expression, negated: bool, work: Work, depth: int) -> tuple[Filter, ...]:
     """The canonical disjunction of an expression, or of its opposite."""
     if isinstance(expression, Constraint):
-        leaf = Filter((_signed(expression, negated),))
-        return (leaf,) if leaf.satisfiable else ()
+        return _leaf(_signed(expression, negated))
     if isinstance(expression, Not):
         return _filters(expression.part, not negated, work, depth + 1)
     if not isinstance(expression, And | Or):
         raise FilterError(f"an expression has no part of type {type(expression).__name__}")
     parts = _flat(expression, negated, depth)
+    leaves = [_signed(part, opposite) for part, opposite in parts if isinstance(part, Constraint)]
+    others = [(part, opposite) for part, opposite in parts if not isinstance(part, Constraint)]
     if _is_or(expression, negated):
-        filters = [f for part, opposite in parts for f in _filters(part, opposite, work, depth + 1)]
+        filters = _united(leaves, work)
+        filters += [f for part, opposite in others for f in _filters(part, opposite, work, depth + 1)]
         return within_limit(canonical(filters, work))
     # The constraints of a conjunction first: they are one filter, and narrow what the rest multiplies.
-    leaves = [_signed(part, opposite) for part, opposite in parts if isinstance(part, Constraint)]
-    leaf = Filter(leaves)
-    product: tuple[Filter, ...] = (leaf,) if leaf.satisfiable else ()
-    factors = {
-        _filters(part, opposite, work, depth + 1)
-        for part, opposite in parts
-        if not isinstance(part, Constraint)
-    }
+    leaf = _conjunction(leaves, work)
+    if not leaf.satisfiable:
+        return ()
+    factors = {_filters(part, opposite, work, depth + 1) for part, opposite in others}
+    return _product(leaf, factors, work)
+
+
+def _leaf(constraint: Constraint) -> tuple[Filter, ...]:
+    return (box({constraint.attribute: constraint.states}),) if constraint.states.cuts else ()
+
+
+def _united(leaves: list[Constraint], work: Work) -> list[Filter]:
+    """Filters of one constraint each, those on one attribute united: there are thousands in some texts."""
+    by_name: dict[str, list[ValueSet]] = defaultdict(list)
+    for leaf in leaves:
+        if leaf.states.cuts:
+            by_name[leaf.attribute].append(leaf.states)
+    return [
+        box({} if states is None else {name: states})
+        for name, sets in by_name.items()
+        for states in (unite(sets, work) if len(sets) > 1 else sets)
+    ]
+
+
+def _conjunction(leaves: Sequence[Constraint], work: Work) -> Filter:
+    """One filter. The patterns on an attribute are compared each with each, which is counted."""
+    patterns: dict[str, list[ValueSet]] = defaultdict(list)
+    for leaf in leaves:
+        if leaf.states.required or leaf.states.forbidden:
+            patterns[leaf.attribute].append(leaf.states)
+    for name, sets in patterns.items():
+        check_patterns(name, sets)
+        work.spend(combining(sets))
+    return Filter(leaves)
+
+
+def _product(leaf: Filter, factors: set[tuple[Filter, ...]], work: Work) -> tuple[Filter, ...]:
+    """The canonical disjunction of one filter and several disjunctions, all of which must hold."""
+    if () in factors:
+        return ()
+    leaf = _drawn_in(leaf, [factor[0] for factor in factors if len(factor) == 1], work)
+    factors = {factor for factor in factors if len(factor) > 1}
+    if not leaf.satisfiable:
+        return ()
+    work.compared = 0
+    if prod(map(len, factors)) > _MULTIPLIED:
+        return within_limit(expand([(leaf,), *factors], work))
+    product: tuple[Filter, ...] = (leaf,)
     # Merging on the way is greedy: the order of the factors must not come from the text.
     for factor in sorted(factors, key=lambda filters: [f.sort_key() for f in filters]):
-        work.spend(len(product) * len(factor))
+        work.spend(sum(crossing(left, right) for left in product for right in factor))
         both = [left.intersection(right) for left in product for right in factor]
         product = within_limit(canonical(both, work))
         if not product:
             break
     return product
+
+
+def _drawn_in(leaf: Filter, others: list[Filter], work: Work) -> Filter:
+    """One filter of several, all of which must match."""
+    conditions: dict[str, list[ValueSet]] = defaultdict(list)
+    for f in (leaf, *others):
+        for name, states in f.conditions.items():
+            conditions[name].append(states)
+    work.spend(sum(map(weight, others)))
+    made: dict[str, ValueSet] = {}
+    for name, sets in conditions.items():
+        made[name] = sets[0]
+        if len(sets) > 1:
+            check_patterns(name, sets)
+            work.spend(combining(sets))
+            made[name] = intersection_of(sorted(sets, key=ValueSet.sort_key))
+    return box(made) if all(states.cuts for states in made.values()) else NEVER
 
 
 def _signed(constraint: Constraint, negated: bool) -> Constraint:

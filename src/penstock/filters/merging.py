@@ -16,20 +16,21 @@ import msgspec
 
 from penstock.errors import FilterError
 from penstock.filters import cuts
-from penstock.filters.disjunction import Work, canonical
+from penstock.filters.disjunction import canonical
 from penstock.filters.estimate import Distribution, Estimator, as_distributions
 from penstock.filters.filter import Filter, box
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.predicate import Predicate, of_canonical, within_limit
 from penstock.filters.relations import Allowance, covered_by_union, remainder
 from penstock.filters.valuesets import ABSENT, EXISTS, ValueSet, of_cuts
-from penstock.model.limits import COVERING_WORK_MAX
+from penstock.filters.work import Work
+from penstock.model.limits import DISJUNCTS_MAX
 from penstock.model.values import Family
 
 _NEIGHBOURS: Final = 24
 """With many filters, each is tried with so many that follow it in their order, not with all."""
 
-_ESTIMATE_WORK: Final = 50 * COVERING_WORK_MAX
+_ESTIMATE_WORK: Final = DISJUNCTS_MAX**2 + 800_000
 """Steps for one estimate of a union: enough to see that all of a full predicate's filters are disjoint."""
 
 _ATTEMPTS: Final = 4
@@ -71,14 +72,18 @@ def merge(
     if isinstance(predicates, str | Predicate | Filter) or not isinstance(predicates, Iterable):
         raise FilterError("merge takes a list of predicates")
     known = as_distributions(distributions)
-    union = canonical((f for given in predicates for f in as_predicate(given).filters), Work())
+    given = [f for predicate in predicates for f in as_predicate(predicate).filters]
+    work = Work.on(given)
+    union = canonical(given, work)
+    work.check_readable(union)
     if budget == 0 or not union:
         return Merge(of_canonical(within_limit(union)), perfect=True, excess=0.0)
     estimator = Estimator(within_limit(union), known)
     wanted = _share_of_all(union, (), estimator, at_least=True)
     allowed = budget * wanted / (1 - budget) if budget < 1 else math.inf
     for _ in range(_ATTEMPTS):
-        merged = canonical(_within(allowed, union, estimator), Work())
+        wider = _within(allowed, union, estimator)
+        merged = canonical(wider, Work.on(wider))
         excess = _share_of_all(merged, union, estimator)
         if excess <= _hair_above(budget * (wanted + excess)):
             perfect = all(covered_by_union(f, union) for f in merged)

@@ -1,21 +1,22 @@
 """One door to all languages: `parse`, and what counts as a predicate where one is asked for."""
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from penstock.errors import FilterError, LimitError
 from penstock.filters.constraint import Constraint
 from penstock.filters.filter import Filter
 from penstock.filters.languages import json, padres, sql
 from penstock.filters.predicate import Predicate
-from penstock.model.limits import DEPTH_MAX
+from penstock.filters.work import Work
+from penstock.model.limits import DEPTH_MAX, REQUEST_LENGTH_MAX
 
 Language = Literal["sql", "padres", "json"]
 LANGUAGES: Final = get_args(Language)
 
 PredicateLike = Predicate | Filter | Constraint | str
 
-_PARSERS: Final[dict[str, Callable[[Any], Predicate]]] = {
+_PARSERS: Final[dict[str, Callable[..., Predicate]]] = {
     "sql": sql.parse,
     "padres": padres.parse,
     "json": json.parse,
@@ -27,24 +28,40 @@ _WRITERS: Final[dict[str, Callable[[Predicate], str]]] = {
 }
 
 
-def parse(text: str | bytes | dict[str, object], language: Language = "sql") -> Predicate:
+def parse(
+    text: str | bytes | dict[str, object], language: Language = "sql", *, request: bool = False
+) -> Predicate:
     """Read a predicate from text in one of the languages.
 
     >>> parse("origin = 'JFK' and dep_delay > 60").matches({"origin": "JFK", "dep_delay": 75})
     True
 
-    The JSON form may also come as bytes or as the dict it decodes to.
+    The JSON form may also come as bytes or as the dict it decodes to. With `request`, the text comes from a
+    client: it has at most REQUEST_LENGTH_MAX characters, and is refused if reading it, or reading its
+    canonical form at the next broker, would take long.
     """
     read = _PARSERS.get(language)
     if read is None:
         raise FilterError(f"there is no language {language!r:.40}; say one of {', '.join(LANGUAGES)}")
     if isinstance(text, str) or (language == "json" and isinstance(text, bytes | dict)):
         try:
+            if request:
+                check_request(text)
+                return read(text, Work.for_request())
             return read(text)
         except RecursionError:
             # Only where the caller's own stack is nearly full: texts may nest DEPTH_MAX deep.
             raise LimitError("a filter nests too deep for the stack left", "DEPTH_MAX", DEPTH_MAX) from None
     raise FilterError(f"a filter in {language} is text, not {type(text).__name__}")
+
+
+def check_request(text: str | bytes | dict[str, object]) -> None:
+    """Raise when the text of a client is longer than one may be."""
+    if isinstance(text, dict):
+        raise FilterError("a client sends a filter as text")
+    if len(text) > REQUEST_LENGTH_MAX:
+        what = f"the text of a filter has {len(text):,} characters"
+        raise LimitError(what, "REQUEST_LENGTH_MAX", REQUEST_LENGTH_MAX)
 
 
 def write(predicate: Predicate, language: Language = "sql") -> str:

@@ -83,7 +83,7 @@ def matches(pattern: Pattern, text: str) -> bool:
     For patterns this is sound: a ONE stands for any symbol but RUN, a literal only for itself.
     """
     # Most pairs have nothing in common, and this tells so at once.
-    if _longest_literal(pattern) not in text:
+    if longest_literal(pattern) not in text:
         return False
     first, middle, last = _segments(pattern)
     if last is None:
@@ -102,6 +102,9 @@ def matches(pattern: Pattern, text: str) -> bool:
 
 def covers(general: Pattern, special: Pattern) -> bool:
     """Whether every string that matches `special` surely matches `general` (sound, not complete)."""
+    literal = longest_literal(general)
+    if literal:
+        return literal in special and matches(general, special)
     ones = len(general) - 1
     if general == ONE * ones + RUN:  # only a length is asked for
         return length_min(special) >= ones
@@ -110,12 +113,20 @@ def covers(general: Pattern, special: Pattern) -> bool:
 
 def disjoint(a: Pattern, b: Pattern) -> bool:
     """Whether surely no string matches both (sound, not complete)."""
+    if (_is_open(a) and RUN in b) or (_is_open(b) and RUN in a):
+        return False
     a_fixed, b_fixed = RUN not in a, RUN not in b
     if (a_fixed and length_min(b) > len(a)) or (b_fixed and length_min(a) > len(b)):
         return True
     a_first, b_first = a.partition(RUN)[0], b.partition(RUN)[0]
     a_last, b_last = a.rpartition(RUN)[2], b.rpartition(RUN)[2]
     return _clash(a_first, b_first) or _clash(a_last[::-1], b_last[::-1])
+
+
+@lru_cache(maxsize=4096)
+def _is_open(pattern: Pattern) -> bool:
+    """Whether strings that match begin and end in any way."""
+    return pattern[:1] == RUN and pattern[-1:] == RUN
 
 
 def _clash(a: str, b: str) -> bool:
@@ -158,7 +169,7 @@ def _segments(pattern: Pattern) -> tuple[str, tuple[str, ...], str | None]:
 
 
 @lru_cache(maxsize=4096)
-def _longest_literal(pattern: Pattern) -> str:
+def longest_literal(pattern: Pattern) -> str:
     """The longest stretch without a wildcard, which any text that matches has too."""
     return max(pattern.replace(ONE, RUN).split(RUN), key=len)
 

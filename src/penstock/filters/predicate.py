@@ -8,8 +8,9 @@ disjunctions over several attributes may slice the same events differently: `ide
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import FilterError, LimitError
-from penstock.filters.disjunction import Work, canonical
+from penstock.filters.disjunction import canonical
 from penstock.filters.filter import Filter, check_size
+from penstock.filters.work import Work
 from penstock.model.events import Event, Unsupported, as_event
 from penstock.model.limits import DISJUNCTS_MAX
 
@@ -27,7 +28,9 @@ class Predicate:
         for f in given:
             if not isinstance(f, Filter):
                 raise FilterError(f"a predicate is made of filters, not of {type(f).__name__}")
-        self.filters, self._hash = within_limit(canonical(given, Work())), None
+        work = Work.on(given)
+        self.filters, self._hash = within_limit(canonical(given, work)), None
+        work.check_readable(self.filters)
 
     @property
     def satisfiable(self) -> bool:

@@ -9,29 +9,51 @@ cut down by the filters of the covering side, one after the other, until nothing
 remains that none of them touches. Within `COVERING_WORK_MAX` steps this is complete wherever value sets
 are exact (bool, number, time, ordered and prefix string constraints). Past it, and with suffix, substring
 and LIKE patterns, it is sound: a cover may go unnoticed, none is ever claimed falsely.
+
+Comparing pairs of filters counts towards the limit too. When it is reached, `covers` answers false and
+`overlaps` answers true.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from penstock.filters.filter import Filter, working_box
 from penstock.filters.parsing import PredicateLike, as_predicate
+from penstock.filters.shelves import Shelves
 from penstock.filters.valuesets import ABSENT, EXISTS
+from penstock.filters.work import Heft
 from penstock.model.limits import COVERING_WORK_MAX
 
+_FEW: Final = 64
+"""So few pairs of filters are compared one by one."""
 
-def covers(f: PredicateLike, g: PredicateLike) -> bool:
+
+def covers(f: PredicateLike, g: PredicateLike, allowance: "Allowance | None" = None) -> bool:
     """Whether every event that matches `g` matches `f`; never true unless so (see the module)."""
     f, g = as_predicate(f), as_predicate(g)
     if len(f.filters) == 1 and len(g.filters) == 1:
         return f.filters[0].covers(g.filters[0])
-    allowance = Allowance()
-    return all(covered_by_union(special, f.filters, allowance) for special in g.filters)
+    allowance = allowance or Allowance()
+    if f.filters == g.filters:
+        return True
+    shelves = Shelves(f.filters) if len(f.filters) * len(g.filters) > _FEW else None
+    allowance.spend(len(f.filters))
+    return all(_is_covered(special, f.filters, shelves, allowance) for special in g.filters)
 
 
-def overlaps(f: PredicateLike, g: PredicateLike) -> bool:
-    """Whether some event matches both; never false unless none does."""
-    theirs = as_predicate(g).filters
-    return any(a.overlaps(b) for a in as_predicate(f).filters for b in theirs)
+def overlaps(f: PredicateLike, g: PredicateLike, allowance: "Allowance | None" = None) -> bool:
+    """Whether some event matches both; never false unless none does (see the module)."""
+    ours, theirs = as_predicate(f).filters, as_predicate(g).filters
+    allowance = allowance or Allowance()
+    hefts = [Heft.of(b) for b in theirs]
+    for a in ours:
+        heft = Heft.of(a)
+        is_light = not any(heft)
+        for b, other in zip(theirs, hefts, strict=True):
+            allowance.left -= 1 if is_light else heft.overlapping(other)
+            if allowance.left <= 0 or a.overlaps(b):
+                return True
+    return False
 
 
 def identical(f: PredicateLike, g: PredicateLike) -> bool:
@@ -44,18 +66,37 @@ def covered_by_union(
     special: Filter, union: tuple[Filter, ...], allowance: "Allowance | None" = None
 ) -> bool:
     """Whether the filters together surely cover one filter."""
-    if any(general.covers(special) for general in union):
-        return True
-    if len(union) < 2:
-        return not special.satisfiable
+    return not special.satisfiable or _is_covered(special, union, None, allowance or Allowance())
+
+
+def _is_covered(
+    special: Filter, union: tuple[Filter, ...], shelves: Shelves | None, allowance: "Allowance"
+) -> bool:
+    if shelves is not None:
+        if shelves.has_cover(special, allowance):
+            return True
+    else:
+        heft = Heft.of(special)
+        for general in union:
+            allowance.spend(Heft.of(general).covering(heft))
+            if allowance.left <= 0:
+                return False
+            if general.covers(special):
+                return True
+    if len(union) < 2 or allowance.left <= 0:
+        return False
     return next(remainder(special, union, allowance), None) is None
 
 
 class Allowance:
-    """Steps left for cutting boxes; may be shared by several cuttings."""
+    """Steps left for comparing filters and cutting boxes; may be shared by several comparisons."""
 
     def __init__(self, left: int = COVERING_WORK_MAX) -> None:
         self.left = left
+
+    def spend(self, steps: int) -> None:
+        """Count steps. Nothing is raised: whoever compares gives the safe answer when none are left."""
+        self.left -= steps
 
 
 def remainder(whole: Filter, parts: Sequence[Filter], allowance: Allowance | None = None) -> Iterator[Filter]:
@@ -65,18 +106,24 @@ def remainder(whole: Filter, parts: Sequence[Filter], allowance: Allowance | Non
     boxes not yet cut are yielded as they are, so that what is yielded is never too little.
     """
     steps = allowance or Allowance()
+    hefts = [Heft.of(part) for part in parts]
+    steps.left -= len(parts) // 2
     stack = [(whole, 0)]
     while stack:
         box, at = stack.pop()
+        heft = Heft.of(box)
+        steps.left -= len(box.conditions) // 8
         while at < len(parts) and steps.left > 0 and not parts[at].overlaps(box):
+            steps.left -= heft.overlapping(hefts[at])
             at += 1
-            steps.left -= 1
         if at == len(parts) or steps.left <= 0:
             yield box
             continue
-        pieces = list(subtract(box, parts[at]))
         # Cutting costs more than looking, and a box of many attributes more than one of few.
-        steps.left -= 1 + len(pieces) * (8 + len(box.conditions))
+        steps.left -= heft.overlapping(hefts[at]) + heft.cuts + hefts[at].cuts
+        steps.left -= len(parts[at].conditions) * len(box.conditions) // 8
+        pieces = list(subtract(box, parts[at]))
+        steps.left -= len(pieces) * (8 + len(box.conditions))
         stack += [(piece, at + 1) for piece in pieces]
 
 

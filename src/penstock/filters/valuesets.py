@@ -13,6 +13,7 @@ falsely, `overlaps` never false falsely, but a cover or an emptiness may go unno
 from bisect import bisect_right
 from collections.abc import Callable
 from enum import IntEnum
+from itertools import combinations
 from os.path import commonprefix
 from typing import Final
 
@@ -225,7 +226,7 @@ def _simplified(cut: Cuts, required: tuple[Pattern, ...], forbidden: tuple[Patte
         required = _minimal(required, special=True)
         forbidden = _minimal(forbidden, special=False)
         if any(patterns.covers(f, r) for f in forbidden for r in required) or any(
-            patterns.disjoint(a, b) for a in required for b in required
+            patterns.disjoint(a, b) for a, b in combinations(required, 2)
         ):
             return ValueSet(Family.STRING, ())
         kept = cuts.from_intervals([p for i in cuts.intervals(cut) for p in _kept(i, required, forbidden)])
@@ -322,6 +323,14 @@ def _excluded(pattern: Pattern, given: ValueSet) -> bool:
         lambda prefix: patterns.disjoint(pattern, prefix),
         lambda point: not patterns.matches(pattern, point),
     )
+
+
+def evidence(given: ValueSet) -> list[str]:
+    """Texts and patterns of a set of strings. A pattern that the set implies covers one of them."""
+    if given.cuts == _ALL_STRINGS:
+        return list(given.required)
+    first = cuts.intervals(given.cuts)[0]
+    return [*given.required, (_points(first) or [_common_prefix(first)])[0]]
 
 
 def _throughout(cut: Cuts, prefix_test: Callable[[Pattern], bool], point_test: Callable[[str], bool]) -> bool:

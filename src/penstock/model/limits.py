@@ -56,10 +56,16 @@ CONSTRAINTS_MAX: Final = 1_024
 DISJUNCTS_MAX: Final = 2_048
 """Filters (conjunctions) of one predicate, after merging. Relations between predicates compare pairs."""
 
-EXPANSION_WORK_MAX: Final = 3 * DISJUNCTS_MAX**2
-"""Steps (filters built, pairs compared) that bringing one text into disjunctive form may take: a few
-seconds at the worst."""
+EXPANSION_WORK_MAX: Final = 30_000
+"""Steps (conditions visited, filters built, pairs compared) that bringing one text into a disjunction may
+take, plus a dozen for each of its constraints. A step is about a microsecond, so a text of a few hundred
+characters is parsed or refused within some 30 ms."""
 
-COVERING_WORK_MAX: Final = 100_000
-"""Steps (boxes cut, filters looked at) that deciding a cover between disjunctions may take, a second or so.
-The question is co-NP-complete; past this `covers` gives the safe answer, false."""
+COVERING_WORK_MAX: Final = 30_000
+"""Steps (pairs of filters compared, boxes cut) that deciding a cover or an overlap between disjunctions may
+take, some 30 ms. Cover is co-NP-complete; past this `covers` gives the safe answer, false, and `overlaps`
+true."""
+
+REQUEST_LENGTH_MAX: Final = 2**14
+"""Characters of a filter that a client sends to a broker: a thousand values fit, and the text itself is
+read in some 15 ms. Brokers send each other the canonical form, which may be longer (TEXT_LENGTH_MAX)."""

@@ -20,6 +20,7 @@ from penstock.filters.describe import describe
 from penstock.filters.expression import And, Expression, Not, Or, normalise
 from penstock.filters.languages.literals import check_text
 from penstock.filters.predicate import Predicate
+from penstock.filters.work import Work
 from penstock.model.limits import DEPTH_MAX, TEXT_LENGTH_MAX
 from penstock.model.values import Time
 
@@ -40,9 +41,9 @@ _BYTE: Final = re.compile(r"\(byte (\d+)\)")
 _NODE: Final = 'a constraint {"attribute": …, "op": …, "value": …}, or {"all": […]}, {"any": […]}, {"not": …}'
 
 
-def parse(text: str | bytes | dict[str, object]) -> Predicate:
+def parse(text: str | bytes | dict[str, object], work: Work | None = None) -> Predicate:
     """Read a predicate from JSON text, or from the dict that such a text decodes to."""
-    return normalise(_expression(_decode(text), "$", 0, text if isinstance(text, str) else ""))
+    return normalise(_expression(_decode(text), "$", 0, text if isinstance(text, str) else ""), work)
 
 
 def write(predicate: Predicate) -> str:

@@ -20,6 +20,7 @@ from penstock.filters.expression import And, normalise
 from penstock.filters.languages.literals import check_text, read_number
 from penstock.filters.languages.sql import write_literal
 from penstock.filters.predicate import Predicate
+from penstock.filters.work import Work
 from penstock.model.values import Time, Value
 
 _STRING: Final = r"'(?:[^']++|'')*+'"
@@ -66,7 +67,7 @@ _WRITTEN: Final = {
 _OPERATORS: Final = "eq, neq, <, <=, >, >=, str-prefix, str-postfix, str-contains or isPresent"
 
 
-def parse(text: str) -> Predicate:
+def parse(text: str, work: Work | None = None) -> Predicate:
     """Read a predicate from the PADRES form, or raise FilterSyntaxError with the place."""
     check_text(text)
     constraints: list[Constraint] = []
@@ -78,7 +79,7 @@ def parse(text: str) -> Predicate:
         constraints.append(_constraint(found, text))
         at = found.end()
         if at == len(text):
-            return normalise(And(constraints))
+            return normalise(And(constraints), work)
         if text[at] != ",":
             _reserved(text, at)
             raise FilterSyntaxError(

@@ -30,6 +30,7 @@ from penstock.filters.expression import And, Expression, Not, Or, normalise
 from penstock.filters.filter import Filter
 from penstock.filters.languages.literals import check_text, read_number, write_number
 from penstock.filters.predicate import Predicate
+from penstock.filters.work import Work
 from penstock.model.limits import DEPTH_MAX, LITERAL_LENGTH_MAX
 from penstock.model.values import Time, Value
 
@@ -74,19 +75,19 @@ _VALUE: Final = "a value (a number, 'text', true, false or timestamp '…')"
 _CONDITION: Final = "a condition such as price > 10"
 
 
-def parse(text: str) -> Predicate:
+def parse(text: str, work: Work | None = None) -> Predicate:
     """Read a predicate from SQL text, or raise FilterSyntaxError with the place."""
-    return normalise(_Parser(check_text(text)).whole())
+    return normalise(_Parser(check_text(text)).whole(), work)
 
 
 def write(predicate: Predicate) -> str:
     """Write the predicate in its canonical SQL form."""
-    return check_text(_write(describe(predicate), _OUTERMOST))
+    return check_text(_write(describe(predicate), _OUTERMOST, {}))
 
 
 def write_filter(f: Filter) -> str:
     """Write one filter in its canonical SQL form."""
-    return _write(describe_filter(f), _OUTERMOST)
+    return _write(describe_filter(f), _OUTERMOST, {})
 
 
 Token = tuple[str, object, int]
@@ -98,6 +99,8 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._conditions: dict[tuple[str | None, ...], Constraint] = {}
+        """Conditions read so far: the same may stand in many filters."""
         self.tokens = self._tokens()
         self.at = 0
         self.depth = 0
@@ -128,7 +131,10 @@ class _Parser:
         return tokens
 
     def _condition_tokens(self, found: re.Match[str]) -> list[Token]:
-        _whole, name, comparison, number, string = found.group(1, 2, 3, 4, 5)
+        name, comparison, number, string = written = found.group(2, 3, 4, 5)
+        known = self._conditions.get(written)
+        if known is not None:
+            return [("condition", known, found.start(2))]
         value: Value = (
             read_number(number, self.text, found.start(4))
             if string is None
@@ -139,7 +145,8 @@ class _Parser:
             keyword: Token = ("keyword", name.lower(), start)
             place = found.start(5 if number is None else 4)
             return [keyword, ("comparison", operator, found.start(3)), ("literal", value, place)]
-        return [("condition", self._constraint(name, operator, value, start), start)]
+        made = self._conditions[written] = self._constraint(name, operator, value, start)
+        return [("condition", made, start)]
 
     def _constraint(self, attribute: str, operator: str, value: object, place: int) -> Constraint:
         """A constraint; if its name or value is not good, say where."""
@@ -377,14 +384,20 @@ def _unquoted(part: str) -> str:
 _OUTERMOST, _IN_OR, _IN_AND = 0, 1, 2
 
 
-def _write(expression: Expression, place: int) -> str:
-    """Write an expression; parentheses only where `or` stands within `and`."""
+def _write(expression: Expression, place: int, known: dict[int, str]) -> str:
+    """Write an expression; parentheses only where `or` stands within `and`.
+
+    `known` has the texts of constraints, by their identity: the same may stand in many filters.
+    """
     if isinstance(expression, Constraint):
-        return _write_constraint(expression)
+        written = known.get(id(expression))
+        if written is None:
+            written = known[id(expression)] = _write_constraint(expression)
+        return written
     assert isinstance(expression, And | Or)  # noqa: S101 - canonical forms have no Not
     if isinstance(expression, And):
-        return " and ".join(_write(part, _IN_AND) for part in expression.parts) or "true"
-    text = " or ".join(_write(part, _IN_OR) for part in expression.parts) or "false"
+        return " and ".join(_write(part, _IN_AND, known) for part in expression.parts) or "true"
+    text = " or ".join(_write(part, _IN_OR, known) for part in expression.parts) or "false"
     return f"({text})" if place == _IN_AND and expression.parts else text
 
 
