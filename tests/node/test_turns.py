@@ -21,6 +21,7 @@ from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
 from penstock.wire.frames import FrameReader, Kind, frame
 from penstock.wire.greetings import VERSION, Hello, write_hello
+from penstock.wire.messages import Subscribe
 from penstock.wire.requests import (
     Ask,
     Bye,
@@ -449,3 +450,9 @@ def test_under_virtual_time_everything_is_served_at_once() -> None:
     eve.ask(*(Want(n, n, DEAR) for n in range(1, 500)))
     case.world.run(1)
     assert eve.answered == list(range(1, 500))
+
+
+def test_a_filter_that_is_parsed_elsewhere_still_says_how_long_nothing_was_heard() -> None:
+    message = asking.prepared(Want(1, 2, "x = 1 or y = 2", 7.5), EVERYTHING)
+    assert isinstance(message, Subscribe)
+    assert message.seconds == 7.5

@@ -52,7 +52,7 @@ def prepared(request: Want | Offer, grants: Grants) -> Prepared:
     try:
         predicate = _predicate(request.filter)
         if isinstance(request, Want):
-            message, verb = Subscribe(request.key, predicate), "subscribe"
+            message, verb = Subscribe(request.key, predicate, seconds=request.seconds), "subscribe"
         else:
             message, verb = Advertise(str(request.key), predicate), "advertise"
         why_not = grants.why_not(verb, predicate)
@@ -63,6 +63,6 @@ def prepared(request: Want | Offer, grants: Grants) -> Prepared:
 
 def _predicate(text: str) -> Predicate:
     """What a filter says, if it can be said to other brokers too: in canonical form it may be longer."""
-    predicate = parse(text)
+    predicate = parse(text, request=True)
     predicate.to_sql()
     return predicate

@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.broker.grants import Verb
 from penstock.model.events import Event
+from penstock.model.limits import REQUEST_LENGTH_MAX
 
 
 class Delivery(Protocol):
@@ -154,7 +155,7 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     headers: int = 200
     """Headers of one request: browsers send some thirty."""
 
-    filter_length: int = 2**15
+    filter_length: int = REQUEST_LENGTH_MAX
     """Characters of a filter."""
 
     publisher_age_s: float = 60.0
