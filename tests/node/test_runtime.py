@@ -222,6 +222,57 @@ def test_a_reader_that_nobody_waits_for_may_take_its_time() -> None:
     assert not q.is_warned
 
 
+def test_a_reader_that_never_acknowledges_holds_nobody_for_longer_than_the_patience() -> None:
+    case = Case()
+    p, q = publishing(case), case.client("q")
+    case.hear(q, numbered(Kind.MESSAGE, 1, write_request(Want(1, 1, "true"))))
+    case.hear(p, events_frame(2, "1", {"x": 1}), LATER)
+    case.tick(1.0)
+    case.tick(10.5)
+    assert case.wires["p"].acked == 1
+    case.tick(11.5)
+    assert case.wires["p"].acked == 2
+    # It has been sent it, and may have it again after a cut; what comes later waits no more than a moment.
+    assert q.session.first_unacked
+    case.hear(p, events_frame(3, "1", {"x": 2}, first=2), 12.0)
+    case.tick(12.25)
+    assert case.wires["p"].acked == 3
+    assert len(q.session.resume(0)) >= 2
+
+
+def test_a_client_that_is_gone_with_an_event_is_waited_for_as_long_as_a_session_may_resume() -> None:
+    # It used to hold its publisher for as long as its session was kept.
+    case = Case()
+    p, q = publishing(case), case.client("q")
+    case.hear(q, numbered(Kind.MESSAGE, 1, write_request(Want(1, 1, "true"))))
+    case.hear(p, events_frame(2, "1", {"x": 1}), LATER)
+    case.runtime.on_cut(q, 1.0)
+    case.tick(3.9)
+    assert case.wires["p"].acked == 1
+    case.tick(4.5)
+    case.tick(6.0)
+    assert case.wires["p"].acked == 2
+
+
+def test_a_neighbour_that_acknowledges_everything_but_one_frame_of_events_has_failed() -> None:
+    case = Case()
+    publishing(case)
+    n = case.neighbour()
+    p = case.runtime.links[next(name for name, link in case.runtime.links.items() if link.peer == "p")]
+    case.hear(p, events_frame(2, "1", {"x": 1}), LATER)
+    assert n.session.first_unacked
+    for now in range(1, 30):
+        case.runtime.core_tick(float(now))
+        case.flush()
+        stuck = n.session.first_unacked
+        done = [*range(1, stuck), *range(stuck + 1, n.session.sent + 1)]
+        n.on_ack(b"".join(number.to_bytes(8, "big") for number in (stuck - 1, *done)), float(now))
+        case.tick(float(now))
+    assert case.wires["n"].closed == []
+    case.tick(32.0)
+    assert case.wires["n"].closed == ["slow"]
+
+
 def test_a_neighbour_that_is_away_too_long_is_over_and_its_wants_with_it() -> None:
     case = Case()
     publishing(case)

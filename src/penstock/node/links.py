@@ -110,6 +110,8 @@ class Link:
     """Seconds from sending to acknowledgement, of the last frame that was looked at."""
     _timed: tuple[int, float] | None = None
     """The frame that is being looked at, and when it was sent."""
+    _first: tuple[int, float] = (0, 0.0)
+    """The first frame of events that is not acknowledged, and when it was that for the first time."""
     _last_load: tuple[float, int] = (0.0, 0)
 
     def last_heard(self, now: float) -> float:
@@ -123,6 +125,13 @@ class Link:
         if self._timed is not None and self.session.is_acked(self._timed[0]):
             self.delay = now - self._timed[1]
             self._timed = None
+
+    def waited(self, now: float) -> float:
+        """For how long the first frame of events that was sent has not been acknowledged; look often."""
+        first = self.session.first_unacked
+        if first != self._first[0]:
+            self._first = first, now
+        return now - self._first[1] if first else 0.0
 
     def load(self, now: float) -> LinkLoad:
         """How busy it is, since this was asked last."""

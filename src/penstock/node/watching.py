@@ -50,9 +50,7 @@ class Watch:
 
     def _watch_neighbour(self, link: Link, now: float) -> None:
         if link.phase is LinkPhase.UP:
-            stalled = link.session.is_waiting and now - link.moved_at > (
-                _NEIGHBOURS_PATIENCE * self._times.patience
-            )
+            stalled = link.waited(now) > _NEIGHBOURS_PATIENCE * self._times.patience
             if stalled and link.connection is not None:
                 link.connection.close("slow", "nothing was acknowledged for too long")
         elif link.phase is LinkPhase.CUT and now - link.since > self._times.resume:
@@ -66,8 +64,8 @@ class Watch:
             link.connection.close("access", "the token has expired: get a new one")
             self._runtime.end(link, now, failed=True)
         elif link.phase is LinkPhase.CUT:
-            # Others wait for what it does not take: then there is less time.
-            is_missed = self._is_in_the_way(link) and now - link.since > times.resume
+            # Others wait for what it does not take: then there is less time. Later, it is sent that again.
+            is_missed = link.session.has_events and now - link.since > times.resume
             if is_missed or now - link.since > times.linger:
                 self._runtime.end(link, now, failed=True)
         elif link.is_paused:
@@ -81,6 +79,9 @@ class Watch:
             self._mind_slow(link, now)
         else:
             link.is_warned = False
+            if link.waited(now) > times.patience:
+                # It has what it was sent, and takes its time; publishers need not wait for that.
+                link.session.release_sent()
 
     def _is_in_the_way(self, link: Link) -> bool:
         """Whether others wait for what a client does not take.

@@ -158,6 +158,16 @@ class Session:
         """How many frames are not acknowledged."""
         return len(self._unacked) + len(self._pending) + len(self._urgent)
 
+    @property
+    def has_events(self) -> bool:
+        """Whether events are to be sent, or sent and not acknowledged."""
+        return self.queued_bytes > self.message_bytes
+
+    @property
+    def first_unacked(self) -> int:
+        """The number of the first frame of events that was sent and is not acknowledged; 0 if none is."""
+        return next((number for number, out in self._unacked.items() if out.block is not None), 0)
+
     def is_acked(self, number: int) -> bool:
         """Whether the other side has dealt with a frame that was sent."""
         return number <= self.sent and number not in self._unacked
@@ -231,16 +241,17 @@ class Session:
         return sum(len(out.block) for out in dropped if out.block is not None)
 
     def let_go(self) -> int:
-        """Have nobody wait for the other side: drop the events that have not been sent, and return how many.
-
-        Those that have been sent stay, for a new connection, but are in nobody's custody any more.
-        """
+        """Have nobody wait for the other side: drop the events that were not sent, and return how many."""
         dropped = self.drop_pending()
+        self.release_sent()
+        return dropped
+
+    def release_sent(self) -> None:
+        """Have nobody wait for what the other side was sent: it stays, and is in nobody's custody."""
         for out in list(self._unacked.values()):
             if out.block is not None and out.custody is not None:
                 custody, out.custody = out.custody, None
                 custody.release()
-        return dropped
 
     def hand_over(self) -> list[tuple[Block, Custody | None]]:
         """The session is over, and another takes up the blocks that have not been acknowledged, in order.
