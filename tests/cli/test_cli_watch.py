@@ -127,10 +127,9 @@ def test_a_broker_that_goes_comes_back_for_those_who_watch_and_those_who_subscri
                 with broker("b9", listen=url):
                     until(lambda: "status" in json.loads(top.line()))
                     said = [sub.told()]
-                    while "events may have been missed" not in said[-1]:
+                    while "connected to b9; b9 did not keep the session" not in said[-1]:
                         said.append(sub.told())
                     assert "penstock: note: the connection to b9 is lost" in said
-                    assert "penstock: note: connected to b9" in said
                     assert run(capsysbinary, "pub", '{"x": 1}', "--url", url)[0] == 0
                     assert sub.line() == '{"x":1}'
                 # The broker is gone for good, which is no reason to wait for it.

@@ -25,7 +25,7 @@ AGAIN: Final = 2.0
 """Seconds until those who are connected to each other have found each other again: they try now and then."""
 
 _MISSING: Final = ("paused", "resumed", "dropped")
-"""What a consumer is told that does not take its events; "missed" is said after every change of broker."""
+"""What a consumer is told that does not take its events."""
 
 
 class Happened(msgspec.Struct, frozen=True):
