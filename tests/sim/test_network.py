@@ -268,6 +268,24 @@ def test_a_core_is_not_woken_for_an_earlier_life_but_after_having_been_down(
         assert woken == ([5.0] if with_state else [])
 
 
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+def test_brokers_that_keep_events_send_them_again_to_those_who_were_cut_off(protocol: str) -> None:
+    network = line(protocol=protocol, keep=60.0)
+    publisher, subscriber = with_clients(network)
+    network.run(network.now + 1)
+    network.cut("b", "c")
+    network.publish(publisher, Event({"price": 1}))
+    network.run(network.now + 1)
+    assert network.counts.delivered == 0
+    network.heal("b", "c")
+    network.run(network.now + 1)
+    assert network.counts.delivered == 1
+    network.publish(publisher, Event({"price": 2}))
+    network.run(network.now + 1)
+    assert (network.counts.delivered, network.counts.late, network.counts.missed) == (2, 0, 0)
+    assert subscriber.subscriptions
+
+
 def test_brokers_that_linger_are_woken_to_let_go_of_what_they_left() -> None:
     network = line(4, scheme="simple", linger=0.5)
     network.add_broker("e")

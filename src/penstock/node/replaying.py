@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _CHUNK_BYTES: Final = 2**20
 """Bytes that are sent again at once; the next wait until these are dealt with."""
 
-_SLACK_S: Final = 3.0
-_SLACK_SHARE: Final = 0.02
+SLACK_S: Final = 3.0
+SLACK_SHARE: Final = 0.02
 """What is added to the seconds that are asked for: questions take a while to arrive, and clocks go wrong."""
 
 
@@ -37,7 +37,7 @@ class Replaying:
             self._history.trim(now)
             since = now - replay.seconds
             missed = self._history.dropped_since(replay.tree, since)
-            slack = _SLACK_S + _SLACK_SHARE * replay.seconds
+            slack = SLACK_S + SLACK_SHARE * replay.seconds
             blocks.extend(self._history.since(replay.tree, since - slack))
         self._runtime.world.call_later(0, self._send, replay, blocks, missed)
 

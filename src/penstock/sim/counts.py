@@ -26,6 +26,8 @@ class Counts:
         """Deliveries of events after later ones of the same origin."""
         self.repeated = 0
         """Deliveries that clients dropped, as they had had them from an earlier life of their broker."""
+        self.missed = 0
+        """Events of which clients were told that they may have missed them."""
         self.lost = 0
         """Messages that links lost, or that found nobody."""
         self.delays: list[float] = []

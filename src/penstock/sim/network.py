@@ -12,14 +12,15 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.broker.effects import Deliver, Effect, Refuse, Send, Wake
-from penstock.broker.local import LinkDown, LinkUp, Load, Tick, Woken
+from penstock.broker.effects import Deliver, Effect, Keep, Missed, Refuse, Replay, Send, Wake
+from penstock.broker.local import LinkDown, LinkUp, Load, Replayed, Tick, Woken
 from penstock.broker.protocols import CoreSettings, protocol_named
 from penstock.errors import PenstockError
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.model.names import Key
 from penstock.model.packed import decode_event
+from penstock.node.replaying import SLACK_S
 from penstock.sim.clients import ANY_KEY, Client
 from penstock.sim.clock import Clock
 from penstock.sim.counts import Counts
@@ -47,6 +48,7 @@ class Network(Clock, Overlay):
         lease: float | None = None,
         linger: float = 0.0,
         condenses: bool = False,
+        keep: float = 0.0,
         seed: int = 0,
         service: ServiceModel | None = None,
     ) -> None:
@@ -54,7 +56,12 @@ class Network(Clock, Overlay):
         Overlay.__init__(self)
         self.protocol = protocol_named(protocol)
         self.settings = CoreSettings(
-            scheme=scheme, advertisements=advertisements, lease=lease, linger=linger, condenses=condenses
+            scheme=scheme,
+            advertisements=advertisements,
+            lease=lease,
+            linger=linger,
+            condenses=condenses,
+            keep=keep,
         )
         self.counts = Counts()
         self.random = Random(seed)
@@ -246,6 +253,7 @@ class Network(Clock, Overlay):
         node.since = self.now
         node.kept = None
         node.overslept = False
+        node.history = []
         if node.broker.hears_load and not self._hears_load:
             self._hears_load = True
             self.every(_LOAD_EVERY_S, self._say_loads)
@@ -326,11 +334,34 @@ class Network(Clock, Overlay):
                 else:
                     for publish in one_by_one(events):
                         self._deliver(client, publish)
-            elif type(effect) is Refuse and effect.link in self.clients:
-                # What neighbours are refused is lost: there is no custody on these links.
-                self.counts.refused += 1 if effect.events is None else len(effect.events)
-            elif type(effect) is Wake:
-                self.at(max(effect.at, self.now), self._wake, node, node.lives)
+            else:
+                self._carry_out_rest(node, effect)
+
+    def _carry_out_rest(self, node: Node, effect: Effect) -> None:
+        if type(effect) is Wake:
+            self.at(max(effect.at, self.now), self._wake, node, node.lives)
+        elif type(effect) is Refuse and effect.link in self.clients:
+            # What neighbours are refused is lost: there is no custody on these links.
+            self.counts.refused += 1 if effect.events is None else len(effect.events)
+        elif type(effect) is Keep:
+            node.history.append((self.now, effect.events))
+        elif type(effect) is Replay:
+            self.at(self.now, self._replay, node, node.lives, effect)
+        elif type(effect) is Missed:
+            self.counts.missed += effect.count
+        # Behind is for clients that go to another broker, which these do not.
+
+    def _replay(self, node: Node, life: int, replay: Replay) -> None:
+        """Send kept events again. All are kept here, for as long as their broker lives."""
+        if node.lives != life:
+            return
+        since = self.now - replay.seconds - SLACK_S
+        kept = [events for at, events in node.history if at >= since and events.header.tree == replay.tree]
+        mark = self.random.getrandbits(62) | 1
+        for events in kept if replay.seconds else ():
+            header = msgspec.structs.replace(events.header, rescued=mark, replay=True)
+            self._handle(node, events.with_header(header), "")
+        self._handle(node, Replayed(replay.tree, replay.number, 0), "")
 
     def _send(self, direction: Direction, message: Message | Block) -> None:
         if not direction.up:

@@ -7,7 +7,7 @@ from penstock.broker.core import Core
 from penstock.errors import PenstockError
 from penstock.sim.links import Direction, LinkModel
 from penstock.wire.blocks import Block
-from penstock.wire.messages import Message
+from penstock.wire.messages import Events, Message
 
 
 class Node:
@@ -25,6 +25,8 @@ class Node:
         self.busy = False
         self.overslept = False
         """Whether it was to be woken while it was down."""
+        self.history: list[tuple[float, Events]] = []
+        """Events that it was to keep, and since when."""
 
 
 class Overlay:
