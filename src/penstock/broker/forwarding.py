@@ -144,8 +144,9 @@ class Forwarding:
         if found is None:
             found = self._routes.match(events)
         header, goes_on = _next_header(events.header)
+        clients = self._clients
         for to, part in self._routes.wanting(fresh, found, header, link):
-            if to in self._clients:
+            if to in clients:
                 self._deliver(to, part, effects)
             elif goes_on and to != link:
                 effects.append(Send(to, part))
