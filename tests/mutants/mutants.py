@@ -754,6 +754,7 @@ _CATCHING_UP: Final = (
         "if at >= time and block.header.tree == tree]",
         "if at >= time + 4 and block.header.tree == tree]",
         "the first seconds of a gap are not sent again",
+        "tests/node/test_history.py::test_what_was_finished_since_a_time_is_found_and_what_is_not_finished",
     ),
     Mutant(
         "dropped-not-counted",
@@ -807,6 +808,7 @@ _CATCHING_UP: Final = (
         "        if _check_of(head) != view[at + _HEAD : at + _HEAD + _CHECK]:\n",
         "        if False:\n",
         "a flipped bit in the length of a frame is not noticed",
+        "tests/wire/test_frames.py::test_a_wrong_length_is_noticed_before_anything_is_waited_for",
     ),
     Mutant(
         "payload-not-checked",
@@ -822,7 +824,7 @@ _CATCHING_UP: Final = (
         "            if self._has_heard:\n",
         "            if False:\n",
         "a damaged frame ends a session in place of a connection",
-        _PLANS + "test_a_flipped_bit_loses_nothing",
+        _FOUND + "test_a_damaged_frame_ends_a_connection_and_not_its_session",
     ),
 )
 

@@ -29,7 +29,7 @@ from penstock.sim.observers import Observer
 from penstock.sim.whole.clients import WholeClient
 from penstock.sim.whole.network import WholeNetwork
 from penstock.wire.codec import Returned
-from penstock.wire.frames import FrameReader, Kind
+from penstock.wire.frames import FrameReader, Kind, frame
 from penstock.wire.greetings import VERSION, Hello, write_hello
 from penstock.wire.messages import Advertise, Control, Publish, Subscribe, Sync, Unadvertise
 from penstock.wire.requests import Notify, Offer, read_answer, write_request
@@ -458,6 +458,21 @@ def test_a_connection_that_another_takes_the_place_of_is_closed() -> None:
     assert [transport.is_closed for transport in transports] == [True, False]
     assert case.n.phase is LinkPhase.UP
     assert case.n.connection is connection
+
+
+def test_a_damaged_frame_ends_a_connection_and_not_its_session() -> None:
+    case = Case()
+    hub, transport = hub_of(case), Transport()
+    connection = FrameConnection(hub, case.world)
+    connection.connection_made(transport)
+    hub.bind(connection, case.n, 2**20)
+    connection.data_received(frame(Kind.PONG))
+    connection.data_received(frame(Kind.PONG)[:-1] + b"?")
+    assert transport.is_closed
+    # Nothing is refused, so that the other side goes on with the session.
+    assert [kind for kind, _payload in FrameReader(2**20).feed(transport.written)] in ([], [Kind.ACK])
+    connection.connection_lost()
+    assert case.n.phase is LinkPhase.CUT
 
 
 @pytest.mark.parametrize(("peer", "stays"), [("n", True), ("a", False)])

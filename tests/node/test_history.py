@@ -1,0 +1,71 @@
+"""What was published lately, kept for those who could not be reached."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.node.history import History
+from penstock.node.links import Link
+from penstock.wire.blocks import Block, Header
+from penstock.wire.sessions import Session
+
+LINK = Link("p", "s", Session(2**20), True, "p")
+
+
+def block(number: int, tree: str = "t", size: int = 10) -> Block:
+    return Block.of(Header(tree, "o"), [number], [bytes(size)])
+
+
+def numbers(blocks: list[Block]) -> list[int]:
+    return [int(kept.numbers[0]) for kept in blocks]
+
+
+def kept(keep: float, most: int, times: list[float], size: int = 10) -> History:
+    """A history of events that were finished at these times."""
+    history = History(keep, most)
+    for number, at in enumerate(times, 1):
+        history.keep(block(number, size=size), (LINK, number))
+        history.finish((LINK, number), at)
+    return history
+
+
+def test_what_was_finished_since_a_time_is_found_and_what_is_not_finished() -> None:
+    history = kept(60.0, 2**20, [1.0, 2.0, 3.0, 4.0])
+    history.keep(block(5), (LINK, 5))
+    history.keep(block(6, "other"), (LINK, 6))
+    assert numbers(history.since("t", 3.0)) == [3, 4, 5]
+    assert numbers(history.since("t", 3.5)) == [4, 5]
+    assert numbers(history.since("other", 0.0)) == [6]
+    assert history.dropped_since("t", 0.0) == 0
+
+
+def test_events_that_are_sent_again_are_kept_once() -> None:
+    history = History(60.0, 2**20)
+    for _ in range(2):
+        history.keep(block(1), (LINK, 1))
+    assert history.size == 10
+    history.finish((LINK, 1), 1.0)
+    history.finish((LINK, 1), 2.0)
+    assert numbers(history.since("t", 0.0)) == [1]
+
+
+@given(
+    st.lists(st.floats(0, 100), max_size=30).map(sorted),
+    st.floats(1, 50),
+    st.integers(1, 40),
+    st.floats(0, 100),
+)
+def test_all_is_kept_or_counted_as_dropped(
+    times: list[float], keep: float, blocks: int, since: float
+) -> None:
+    history = kept(keep, 10 * blocks, times)
+    history.trim(100.0)
+    found = numbers(history.since("t", since))
+    wanted = [number for number, at in enumerate(times, 1) if at >= since]
+    assert found == wanted[len(wanted) - len(found) :]
+    assert history.size <= 10 * blocks
+    # Seconds are counted as a whole, so that there may be some more.
+    missing = len(wanted) - len(found)
+    nearly = sum(since - 1 <= at < since for at in times)
+    assert missing <= history.dropped_since("t", since) <= missing + nearly
+    oldest = min((times[number - 1] for number in numbers(history.since("t", 0.0))), default=100.0)
+    assert oldest >= 100.0 - keep
