@@ -286,23 +286,6 @@ def test_brokers_that_keep_events_send_them_again_to_those_who_were_cut_off(prot
     assert subscriber.subscriptions
 
 
-@pytest.mark.parametrize("protocol", ["trees", "flood"])
-def test_what_is_sent_again_is_not_for_subscriptions_that_were_made_later(protocol: str) -> None:
-    network = line(protocol=protocol, keep=60.0)
-    pat, ann = with_clients(network)
-    network.run(network.now + 5)
-    network.cut("b", "c")
-    network.publish(pat, Event({"price": 50}))
-    network.run(network.now + 1)
-    network.subscribe(ann, "dear", as_predicate("price >= 10"))
-    network.heal("b", "c")
-    network.run(network.now + 1)
-    assert network.counts.delivered == 0
-    network.publish(pat, Event({"price": 60}))
-    network.run(network.now + 1)
-    assert network.counts.delivered == 1
-
-
 def test_brokers_that_linger_are_woken_to_let_go_of_what_they_left() -> None:
     network = line(4, scheme="simple", linger=0.5)
     network.add_broker("e")

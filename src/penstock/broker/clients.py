@@ -1,15 +1,12 @@
 """What clients have asked for and advertised: their own names, and those that the network knows them by."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from penstock.broker.grants import EVERYTHING, Grants
 from penstock.broker.local import NO_LIMITS, Limits, LinkUp
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Key, Tree
 from penstock.routing.schemes.scheme import Source
-
-_FOREVER: Final = float("inf")
 
 
 class Client:
@@ -20,7 +17,6 @@ class Client:
         "came_at",
         "grants",
         "limits",
-        "made",
         "missing_since",
         "names",
         "origin",
@@ -37,8 +33,6 @@ class Client:
         self.names: dict[Key, Key] = {}
         """The client's name, by the network's."""
         self.advertisements: dict[Key, Tree] = {}
-        self.made: dict[Key, float] = {}
-        """When it made each subscription, or changed it; of those that it had at another broker, never."""
         self.came_at = 0.0
         self.missing_since: float | None = None
         """When it heard its last broker for the last time, if it may have missed events since."""
@@ -49,14 +43,6 @@ class Client:
         client = cls(message.origin, message.grants, message.limits)
         client.came_at = now
         return client
-
-    def note_made(self, key: Key, seconds: float, now: float) -> None:
-        """A subscription is made; or said again, after so many seconds without a broker."""
-        self.made[key] = -_FOREVER if seconds else now
-
-    def is_older(self, key: Key, since: float) -> bool:
-        """Whether a subscription was there at a time."""
-        return self.made.get(key, _FOREVER) <= since
 
     def why_not_subscribe(self, key: Key, predicate: Predicate) -> str | None:
         """What to say to a client that may not subscribe to this; None if it may."""

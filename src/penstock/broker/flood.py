@@ -72,8 +72,6 @@ class _Everywhere:
         self._targets = targets
         self._advertisements = advertisements
         self.match = table.match
-        self.missing_since = float("-inf")
-        """Since when events may be missing here."""
 
     def tree_of(self, client: Client, key: str) -> tuple[str, Predicate] | None:
         if not self._advertisements:
@@ -83,9 +81,6 @@ class _Everywhere:
 
     def asks(self, _tree: str, _link: str) -> bool:
         return True
-
-    def since(self, _tree: str) -> float:
-        return self.missing_since
 
     def wanting(self, events: Events, found: Any, header: Header, link: str) -> Iterable[tuple[str, Events]]:
         passed = events.with_header(header)
@@ -116,15 +111,11 @@ class FloodNode:
         """When something was last heard from neighbours that are away, or by clients that were; and until
         when to go on asking for it."""
         self._replays: dict[int, Apart] = {}
-        self._asked_for: dict[str, tuple[float, float]] = {}
-        """Since when each node is missing events, and until when they may come."""
         self._clients = Clients()
         self._table = Table(matching, self._clients)
         self.links: set[str] = set()
         """The neighbours."""
-        self._routes = routes = _Everywhere(
-            self._table, self.links, self.targets, advertisements=advertisements
-        )
+        routes = _Everywhere(self._table, self.links, self.targets, advertisements=advertisements)
         self._forwarding = Forwarding(routes, self._clients, matching, keeps=keep > 0)
 
     def targets(self, _link: str) -> Iterable[str]:
@@ -139,7 +130,7 @@ class FloodNode:
         elif isinstance(message, LinkUp | LinkDown):
             self._on_link(message, link, now, effects)
         elif isinstance(message, Apart):
-            self._on_apart(message, link, now, effects)
+            self._on_apart(message, link, effects)
         elif isinstance(message, Gone):
             self._on_gone(message, link, effects)
         elif isinstance(message, Tick):
@@ -155,15 +146,10 @@ class FloodNode:
             why_not = self._change(message, link, self._clients[link])
             if why_not is not None:
                 effects.append(Refuse(link, why_not))
-            elif isinstance(message, Subscribe):
-                self._on_subscribed(message, link, now, effects)
+            elif isinstance(message, Subscribe) and message.seconds:
+                self._missing[link] = now - message.seconds, now + self._keep
+                self._ask(now, effects)
         return effects
-
-    def _on_subscribed(self, message: Subscribe, link: str, now: float, effects: list[Effect]) -> None:
-        self._clients[link].note_made(message.key, message.seconds, now)
-        if message.seconds:
-            self._missing[link] = now - message.seconds, now + self._keep
-            self._ask(now, effects)
 
     def _on_link(self, message: LinkUp | LinkDown, link: str, now: float, effects: list[Effect]) -> None:
         if isinstance(message, LinkDown):
@@ -192,7 +178,7 @@ class FloodNode:
         since = self._since(now)
         if since < now and self._keep:
             self._asked += 1
-            self._on_apart(Apart(self.name, (self._incarnation, self._asked), now - since), "", now, effects)
+            self._on_apart(Apart(self.name, (self._incarnation, self._asked), now - since), "", effects)
 
     def _since(self, now: float) -> float:
         """Since when events may be missing."""
@@ -205,12 +191,8 @@ class FloodNode:
         if since < now and self._keep:
             effects += [Behind(link, now - since) for link in self._clients]
 
-    def _on_apart(self, message: Apart, link: str, now: float, effects: list[Effect]) -> None:
+    def _on_apart(self, message: Apart, link: str, effects: list[Effect]) -> None:
         if self._is_news(message.node, message.count, ""):
-            # What is sent again is for subscriptions that were there then, here too.
-            self._asked_for[message.node] = now - message.seconds, now + self._keep
-            self._asked_for = {node: asked for node, asked in self._asked_for.items() if asked[1] > now}
-            self._routes.missing_since = min(since for since, _until in self._asked_for.values())
             effects += [Send(to, message) for to in sorted(self.links) if to != link]
             self._asked += 1
             self._replays[self._asked] = message

@@ -58,9 +58,6 @@ class Routes(Protocol):
     def asks(self, tree: str, link: str) -> bool:
         """Whether events of a tree that are sent again, and that have passed here, are for this link."""
 
-    def since(self, tree: str) -> float:
-        """Since when events of a tree may be missing here."""
-
 
 class Forwarding:
     """Passes events on."""
@@ -174,9 +171,6 @@ class Forwarding:
             if not self._routes.asks(header.tree, to):
                 is_new = np.isin(_array(part), numbers[new])
                 missed, _had = part.split(is_new if type(part) is Block else bool(is_new[0]))  # type: ignore[arg-type]
-            if missed is not None and to in self._clients:
-                # Nobody has missed what was published before there was a subscription for it.
-                missed = _for_older(missed, self._clients[to], self._routes.since(header.tree))
             if missed is None:
                 continue
             if to in self._clients:
@@ -231,21 +225,3 @@ def _array(events: Events) -> NDArray[np.int64]:
 
 def _array_of(which: Any) -> NDArray[np.bool_]:
     return np.atleast_1d(np.asarray(which, np.bool_))
-
-
-def _for_older(events: Events, client: Client, since: float) -> Events | None:
-    """Events for those subscriptions of a client only that were there at a time."""
-    if type(events) is Publish:
-        keys = tuple(key for key in events.keys or () if client.is_older(key, since))
-        return Publish(events.event, events.header, events.numbers, None, keys) if keys else None
-    if type(events) is not Block or events.keys is None or events.key_offsets is None:
-        return None
-    older = np.array([client.is_older(key, since) for key in events.keys.tolist()], np.bool_)
-    rows = np.repeat(np.arange(len(events)), np.diff(events.key_offsets))
-    counts = np.bincount(rows[older], minlength=len(events))
-    kept = np.flatnonzero(counts)
-    if not len(kept):
-        return None
-    offsets = np.zeros(len(kept) + 1, np.int64)
-    np.cumsum(counts[kept], out=offsets[1:])
-    return events.take(kept).with_keys(events.keys[older], offsets)

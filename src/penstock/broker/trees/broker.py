@@ -252,7 +252,6 @@ class Broker:
             self._refuse(link, why_not)
             return
         # A name of its own for each filter, so that nobody has to compare the filters of one subscription.
-        client.note_made(message.key, message.seconds, now)
         name = self._new_name()
         self._subscribing.on_client_subscribe(message, link, name)
         entry = self.table.get(Source(link, name))

@@ -70,11 +70,6 @@ class Catching:
         gap = self._gaps.get(tree)
         return gap is not None and link in gap.askers
 
-    def since(self, tree: Tree) -> float:
-        """Since when events of a tree may be missing; what is sent again is for subscriptions of then."""
-        gap = self._gaps.get(tree)
-        return float("-inf") if gap is None else gap.since
-
     def silence(self, tree: Tree, now: float) -> float:
         """For how many seconds there may have been no path to a tree."""
         gap = self._gaps.get(tree)

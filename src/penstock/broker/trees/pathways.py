@@ -39,7 +39,6 @@ class Pathways:
         self._advertisements = advertisements
         self.match = table.match
         self.asks = catching.asks
-        self.since = catching.since
 
     def tree_of(self, client: Client, key: str) -> tuple[str, Predicate] | None:
         """The tree of an advertisement; without advertisements, that of the broker itself."""
