@@ -143,7 +143,11 @@ class Forwarding:
                 fresh, found = kept, found.only(new)
         if found is None:
             found = self._routes.match(events)
-        header, goes_on = _next_header(events.header)
+        header = events.header
+        # What is rescued is not dropped for having come, so that nothing else would end a circle of ways.
+        goes_on = header.hops < HOPS_MAX
+        if goes_on:
+            header = Header(header.tree, header.origin, header.hops + 1, header.rescued, header.trace)
         clients = self._clients
         for to, part in self._routes.wanting(fresh, found, header, link):
             if to in clients:
@@ -165,7 +169,9 @@ class Forwarding:
             return
         if kept is not events:
             found = found.only(due)
-        header, goes_on = _next_header(events.header)
+        given = events.header
+        goes_on = given.hops < HOPS_MAX
+        header = Header(given.tree, given.origin, min(given.hops + 1, HOPS_MAX), given.rescued, replay=True)
         for to, part in self._routes.wanting(kept, found, header, link):
             missed: Events | None = part
             if not self._routes.asks(header.tree, to):
@@ -207,15 +213,6 @@ class Forwarding:
             effects.append(Deliver(link, events))
         elif type(events) is Block:
             effects += [Deliver(link, part) for part in events.parts_of(KEYS_MAX)]
-
-
-def _next_header(header: Header) -> tuple[Header, bool]:
-    """The header with which events are passed on, and whether they are passed on to other brokers at all."""
-    # What is rescued is not dropped for having come, so that nothing else would end a circle of ways.
-    if header.hops >= HOPS_MAX:
-        return header, False
-    hops = header.hops + 1
-    return Header(header.tree, header.origin, hops, header.rescued, header.trace, header.replay), True
 
 
 def _array(events: Events) -> NDArray[np.int64]:
