@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.node.history import History
+from penstock.node.history import History, Kept
 from penstock.node.links import Link
 from penstock.wire.blocks import Block, Header
 from penstock.wire.sessions import Session
@@ -15,37 +15,38 @@ def block(number: int, tree: str = "t", size: int = 10) -> Block:
     return Block.of(Header(tree, "o"), [number], [bytes(size)])
 
 
-def numbers(blocks: list[Block]) -> list[int]:
-    return [int(kept.numbers[0]) for kept in blocks]
+def numbers(found: list[Kept]) -> list[int]:
+    return [int(one.block.numbers[0]) for one in found]
 
 
 def kept(keep: float, most: int, times: list[float], size: int = 10) -> History:
     """A history of events that were finished at these times."""
     history = History(keep, most)
     for number, at in enumerate(times, 1):
-        history.keep(block(number, size=size), (LINK, number))
+        history.keep(block(number, size=size), (LINK, number), at - 0.5)
         history.finish((LINK, number), at)
     return history
 
 
 def test_what_was_finished_since_a_time_is_found_and_what_is_not_finished() -> None:
     history = kept(60.0, 2**20, [1.0, 2.0, 3.0, 4.0])
-    history.keep(block(5), (LINK, 5))
-    history.keep(block(6, "other"), (LINK, 6))
+    history.keep(block(5), (LINK, 5), 4.5)
+    history.keep(block(6, "other"), (LINK, 6), 4.5)
     assert numbers(history.since("t", 3.0)) == [3, 4, 5]
     assert numbers(history.since("t", 3.5)) == [4, 5]
     assert numbers(history.since("other", 0.0)) == [6]
+    assert [one.published_at for one in history.since("t", 3.0)] == [2.5, 3.5, 4.5]
     assert history.dropped_since("t", 0.0) == 0
 
 
 def test_events_that_are_sent_again_are_kept_once() -> None:
     history = History(60.0, 2**20)
-    for _ in range(2):
-        history.keep(block(1), (LINK, 1))
+    for at in (0.0, 0.7):
+        history.keep(block(1), (LINK, 1), at)
     assert history.size == 10
     history.finish((LINK, 1), 1.0)
     history.finish((LINK, 1), 2.0)
-    assert numbers(history.since("t", 0.0)) == [1]
+    assert [one.published_at for one in history.since("t", 0.0)] == [0.0]
 
 
 @given(

@@ -193,3 +193,20 @@ def test_a_client_knows_what_its_broker_was_missing_when_that_died() -> None:
     steps = [Step("cut", (1, 2)), *events(0, *range(5), apart=2.0), Step("crash", (2,)), Step("heal", (1, 2))]
     found = outcome([*steps, Step("pass", (20.0,))], homes=(0, 2), others=((), (1,)))
     assert (found.wrong, found.excused) == ([], {})
+
+
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+def test_a_subscription_made_after_events_does_not_get_them_while_others_catch_up(protocol: str) -> None:
+    steps = [Step("cut", (0, 1)), Step("pass", (0.5,)), *events(0, 1, 2), Step("pass", (14.0,))]
+    steps += [Step("subscribe", (1, "new", "x >= 0")), Step("pass", (0.5,)), Step("heal", (0, 1))]
+    found = outcome(steps, homes=(0, 1), brokers=2, edges=((0, 1),), protocol=protocol)
+    assert (found.wrong, found.excused) == ([], {})
+
+
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+def test_a_subscription_made_before_events_gets_them_from_the_next_broker_too(protocol: str) -> None:
+    # The client goes to another broker, where its subscription is as old as it was at the first.
+    steps = [Step("subscribe", (1, "new", "x >= 1")), Step("settle"), Step("pass", (1.0,))]
+    steps += [Step("unplug", (1, 1)), *events(0, 1, 2), Step("pass", (20.0,)), Step("plug", (1, 1))]
+    found = outcome(steps, homes=(0, 1), edges=RING, others=((), (2,)), protocol=protocol)
+    assert (found.wrong, found.excused) == ([], {})

@@ -192,3 +192,31 @@ def test_a_header_that_is_nested_deeply_is_refused() -> None:
     head = b"\x91" * 10_000
     with pytest.raises(WireError):
         Block.decode(memoryview(len(head).to_bytes(4, "big") + head))
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True), min_size=1, max_size=8),
+    st.sets(st.integers(1, 6)),
+)
+def test_without_some_keys_a_block_has_the_events_that_are_for_others(
+    of_each: list[list[int]], dropped: set[int]
+) -> None:
+    block = Block.of(Header("t", "o"), range(1, len(of_each) + 1), [bytes([n]) for n in range(len(of_each))])
+    keys = np.array([key for some in of_each for key in some], np.int64)
+    left = block.with_keys(keys, np.cumsum([0, *map(len, of_each)], dtype=np.int64)).without_keys(dropped)
+    wanted = {
+        n: [key for key in some if key not in dropped]
+        for n, some in enumerate(of_each)
+        if set(some) - dropped
+    }
+    found: dict[int, list[int]] = {}
+    if left is not None:
+        assert left.keys is not None
+        assert left.key_offsets is not None
+        ends = left.key_offsets.tolist()
+        for event, number, at, end in zip(
+            left.events(), left.numbers.tolist(), ends[:-1], ends[1:], strict=True
+        ):
+            assert event[0] + 1 == number
+            found[event[0]] = left.keys[at:end].tolist()
+    assert found == wanted

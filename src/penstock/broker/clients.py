@@ -1,6 +1,7 @@
 """What clients have asked for and advertised: their own names, and those that the network knows them by."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from penstock.broker.grants import EVERYTHING, Grants
 from penstock.broker.local import NO_LIMITS, Limits, LinkUp
@@ -8,15 +9,20 @@ from penstock.filters.predicate import Predicate
 from penstock.model.names import Key, Tree
 from penstock.routing.schemes.scheme import Source
 
+CLOCKS_SHARE: Final = 0.02
+"""By how much two clocks may differ over a time, as a share of it: far more than those of machines do."""
+
 
 class Client:
     """One client."""
 
     __slots__ = (
+        "_last_made_at",
         "advertisements",
         "came_at",
         "grants",
         "limits",
+        "made_at",
         "missing_since",
         "names",
         "origin",
@@ -32,6 +38,9 @@ class Client:
         """The network's name of each subscription, by the client's."""
         self.names: dict[Key, Key] = {}
         """The client's name, by the network's."""
+        self.made_at: dict[Key, float] = {}
+        """When each subscription was made or last changed, at whichever broker, by the client's name."""
+        self._last_made_at = float("-inf")
         self.advertisements: dict[Key, Tree] = {}
         self.came_at = 0.0
         self.missing_since: float | None = None
@@ -43,6 +52,17 @@ class Client:
         client = cls(message.origin, message.grants, message.limits)
         client.came_at = now
         return client
+
+    def make(self, key: Key, made_at: float) -> None:
+        """A subscription was made, or changed, at a time."""
+        self.made_at[key] = made_at
+        self._last_made_at = max(self._last_made_at, made_at)
+
+    def younger_than(self, age: float, now: float) -> list[Key]:
+        """The subscriptions that were made after events of this age had been published."""
+        if (now - self._last_made_at) * (1 + CLOCKS_SHARE) >= age:
+            return []
+        return [key for key, made_at in self.made_at.items() if (now - made_at) * (1 + CLOCKS_SHARE) < age]
 
     def why_not_subscribe(self, key: Key, predicate: Predicate) -> str | None:
         """What to say to a client that may not subscribe to this; None if it may."""

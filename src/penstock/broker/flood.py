@@ -126,7 +126,7 @@ class FloodNode:
         """Take a message that came over a link; return what is to be done about it."""
         effects: list[Effect] = []
         if isinstance(message, Publish | Block):
-            self._forwarding.on_events(message, link, effects)
+            self._forwarding.on_events(message, link, effects, now)
         elif isinstance(message, LinkUp | LinkDown):
             self._on_link(message, link, now, effects)
         elif isinstance(message, Apart):
@@ -143,7 +143,7 @@ class FloodNode:
         elif isinstance(message, Subscribe | Unsubscribe | Advertise | Unadvertise):
             if link not in self._clients:
                 raise PenstockError(f"{self.name}: {message.kind} is for clients, which {link!r} is not")
-            why_not = self._change(message, link, self._clients[link])
+            why_not = self._change(message, link, self._clients[link], now)
             if why_not is not None:
                 effects.append(Refuse(link, why_not))
             elif isinstance(message, Subscribe) and message.seconds:
@@ -213,7 +213,11 @@ class FloodNode:
         return True
 
     def _change(
-        self, message: Subscribe | Unsubscribe | Advertise | Unadvertise, link: str, client: Client
+        self,
+        message: Subscribe | Unsubscribe | Advertise | Unadvertise,
+        link: str,
+        client: Client,
+        now: float,
     ) -> str | None:
         """Change what a client wants or publishes; return why not, if it may not."""
         if isinstance(message, Advertise):
@@ -231,10 +235,11 @@ class FloodNode:
             if why_not is None:
                 client.subscriptions[message.key] = str(message.key)
                 client.names[message.key] = message.key
+                client.make(message.key, now - message.age)
                 self._table.put(Source(link, message.key), Entry(predicate, frozenset({_ANYWHERE})))
             return why_not
         if client.subscriptions.pop(message.key, None) is not None:
-            del client.names[message.key]
+            del client.names[message.key], client.made_at[message.key]
             self._table.drop(Source(link, message.key))
         return None
 

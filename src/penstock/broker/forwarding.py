@@ -85,7 +85,7 @@ class Forwarding:
         """A while has passed: remember what has come of those who are silent in little room."""
         self._seen.fold_idle()
 
-    def on_events(self, events: Events, link: str, effects: list[Effect]) -> None:
+    def on_events(self, events: Events, link: str, effects: list[Effect], now: float) -> None:
         """Events come from a client or from a neighbour, or are sent again after a failure (from nowhere)."""
         client = self._clients.get(link)
         if client is not None:
@@ -103,7 +103,7 @@ class Forwarding:
             if link:
                 effects.append(Refuse(link, "the tree of these events is not known here", events))
         elif events.header.replay:
-            self._replay(events, link, effects)
+            self._replay(events, link, effects, now)
         else:
             self._forward(events, link, effects)
 
@@ -155,10 +155,11 @@ class Forwarding:
             elif goes_on and to != link:
                 effects.append(Send(to, part))
 
-    def _replay(self, events: Events, link: str, effects: list[Effect]) -> None:
+    def _replay(self, events: Events, link: str, effects: list[Effect], now: float) -> None:
         """Pass on events that are sent again: to all who want them if they come for the first time.
 
-        What has passed here before has been missed only by those who ask.
+        What has passed here before has been missed only by those who ask. Subscriptions that were made after
+        the events get none of them.
         """
         found = self._routes.match(events)
         origin, numbers = events.header.origin, _array(events)
@@ -171,15 +172,20 @@ class Forwarding:
             found = found.only(due)
         given = events.header
         goes_on = given.hops < HOPS_MAX
-        header = Header(given.tree, given.origin, min(given.hops + 1, HOPS_MAX), given.rescued, replay=True)
+        header = Header(
+            given.tree, given.origin, min(given.hops + 1, HOPS_MAX), given.rescued, replay=True, age=given.age
+        )
         for to, part in self._routes.wanting(kept, found, header, link):
             missed: Events | None = part
             if not self._routes.asks(header.tree, to):
                 is_new = np.isin(_array(part), numbers[new])
                 missed, _had = part.split(is_new if type(part) is Block else bool(is_new[0]))  # type: ignore[arg-type]
+            client = self._clients.get(to)
+            if missed is not None and client is not None:
+                missed = missed.without_keys(client.younger_than(given.age, now))
             if missed is None:
                 continue
-            if to in self._clients:
+            if client is not None:
                 self._deliver(to, missed, effects)
             elif goes_on and to != link:
                 effects.append(Send(to, missed))

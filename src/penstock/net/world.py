@@ -10,7 +10,8 @@ import ssl
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from penstock.errors import NetworkError
 from penstock.net.sockets import SocketProtocol, SocketWay
@@ -18,6 +19,16 @@ from penstock.node.connection import FrameConnection
 from penstock.node.world import Timer
 
 T = TypeVar("T")
+
+
+def _monotonic() -> Callable[[], float]:
+    # How long ago something was is compared between machines; one that slept must not count less than others.
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    return time.monotonic
+
+
+_clock: Final = _monotonic()
 
 
 class AsyncioWorld:
@@ -29,8 +40,8 @@ class AsyncioWorld:
         self._dials: set[asyncio.Task[None]] = set()
 
     def time(self) -> float:
-        """Seconds that only ever rise."""
-        return time.monotonic()
+        """Seconds that only ever rise, also while the machine sleeps, where the system can tell."""
+        return _clock()
 
     def wall_time(self) -> float:
         """Seconds since the epoch."""

@@ -25,7 +25,7 @@ def check_key(tree: str) -> None:
 def message_of(request: Want | Unwant | Offer | Unoffer) -> Message:
     """A request for a change, as a message to the core. Raises FilterError or LimitError."""
     if isinstance(request, Want):
-        return Subscribe(request.key, _predicate(request.filter), seconds=request.seconds)
+        return _subscribe(request, _predicate(request.filter))
     if isinstance(request, Unwant):
         return Unsubscribe(request.key)
     if isinstance(request, Offer):
@@ -52,13 +52,17 @@ def prepared(request: Want | Offer, grants: Grants) -> Prepared:
     try:
         predicate = _predicate(request.filter)
         if isinstance(request, Want):
-            message, verb = Subscribe(request.key, predicate, seconds=request.seconds), "subscribe"
+            message, verb = _subscribe(request, predicate), "subscribe"
         else:
             message, verb = Advertise(str(request.key), predicate), "advertise"
         why_not = grants.why_not(verb, predicate)
     except Exception as error:
         return error
     return message if why_not is None else AccessError(why_not)
+
+
+def _subscribe(request: Want, predicate: Predicate) -> Subscribe:
+    return Subscribe(request.key, predicate, seconds=request.seconds, age=request.age)
 
 
 def _predicate(text: str) -> Predicate:

@@ -6,7 +6,7 @@ until a time, nobody has missed what was finished before.
 
 from bisect import bisect_left
 from collections import deque
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from penstock.model.names import Tree
 from penstock.node.links import Link
@@ -14,6 +14,14 @@ from penstock.wire.blocks import Block
 
 Frame: TypeAlias = tuple[Link, int]
 """The link that a frame came by, and its number there."""
+
+
+class Kept(NamedTuple):
+    """Events, and when they were published."""
+
+    published_at: float
+    block: Block
+
 
 _BUCKET_S: Final = 1.0
 _BUCKETS_MAX: Final = 3_600
@@ -28,29 +36,30 @@ class History:
         """Bytes of all that is kept."""
         self._keep = keep
         self._most = most
-        self._open: dict[Frame, Block] = {}
-        self._done: deque[tuple[float, Block]] = deque()
+        self._open: dict[Frame, Kept] = {}
+        self._done: deque[tuple[float, Kept]] = deque()
+        """With the time at which they were finished."""
         self._dropped: dict[Tree, list[list[float]]] = {}
         """Of each tree, seconds and how many events of them have been dropped."""
 
-    def keep(self, block: Block, frame: Frame) -> None:
+    def keep(self, block: Block, frame: Frame, now: float) -> None:
         """Keep events, from before anybody has dealt with them."""
         if frame not in self._open:
-            self._open[frame] = block
+            self._open[frame] = Kept(now, block)
             self.size += len(block.data)
 
     def finish(self, frame: Frame, now: float) -> None:
         """Everybody has dealt with them, or nobody waits any longer."""
-        block = self._open.pop(frame, None)
-        if block is not None:
-            self._done.append((now, block))
+        kept = self._open.pop(frame, None)
+        if kept is not None:
+            self._done.append((now, kept))
         self.trim(now)
 
     def trim(self, now: float) -> None:
         """Drop what is too old or too much."""
         done = self._done
         while done and (self.size > self._most or done[0][0] < now - self._keep):
-            at, block = done.popleft()
+            at, (_published_at, block) = done.popleft()
             self.size -= len(block.data)
             self._note_dropped(block, at)
 
@@ -65,10 +74,10 @@ class History:
         for tree in [tree for tree, known in self._dropped.items() if known[-1][0] < at - _BUCKETS_MAX]:
             del self._dropped[tree]
 
-    def since(self, tree: Tree, time: float) -> list[Block]:
+    def since(self, tree: Tree, time: float) -> list[Kept]:
         """The events of a tree that were not finished at a time, in the order in which they were."""
-        done = [block for at, block in self._done if at >= time and block.header.tree == tree]
-        return done + [block for block in self._open.values() if block.header.tree == tree]
+        kept = [kept for at, kept in self._done if at >= time]
+        return [one for one in (*kept, *self._open.values()) if one.block.header.tree == tree]
 
     def dropped_since(self, tree: Tree, time: float) -> int:
         """How many events of a tree that were not finished at a time are no longer kept."""

@@ -374,7 +374,7 @@ class Runtime:
                 self._replaying.ask(effect, now)
             elif isinstance(effect, Keep):
                 if frame is not None:
-                    self.history.keep(effect.events.as_block(), frame)
+                    self.history.keep(effect.events.as_block(), frame, now)
             else:
                 self._carry_out_on(effect, now, custody, frame)
 

@@ -5,7 +5,7 @@ and pass them on as bytes. Each has the number that its publisher gave it, and o
 of the subscriptions that it is for.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
@@ -33,7 +33,8 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     `hops`: brokers passed. `rescued`: 0, or the mark that these events have because they are sent again
     after a failure, perhaps to some who have had them; each time another one, so that they do not go round in
     a circle. `trace`: the mark of an event whose way is to be reported. `replay`: they are sent again for
-    those only who have missed them.
+    those only who have missed them. `age`: of those, seconds since they were published; time that they
+    spend on the way is not in it, so that they are never taken for older than they are.
     """
 
     tree: Tree
@@ -42,6 +43,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     rescued: int = 0
     trace: str = ""
     replay: bool = False
+    age: float = 0.0
 
 
 class _Sizes(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -158,6 +160,20 @@ class Block:
     def with_keys(self, keys: NDArray[np.int64], key_offsets: NDArray[np.int64]) -> "Block":
         """The same events, for these subscriptions."""
         return Block(self.header, self.numbers, self.offsets, self.data, keys, key_offsets)
+
+    def without_keys(self, keys: Collection[Key]) -> "Block | None":
+        """The events that are for other subscriptions than these too, and for which; None if none is."""
+        if self.keys is None or self.key_offsets is None:
+            return self
+        kept = ~np.isin(self.keys, np.array(list(keys), np.int64))
+        if kept.all():
+            return self
+        lengths = np.diff(np.append(0, np.cumsum(kept))[self.key_offsets])
+        if not lengths.any():
+            return None
+        which = np.flatnonzero(lengths)
+        offsets = np.append(0, np.cumsum(lengths[which]))
+        return self.take(which).with_keys(self.keys[kept], offsets)
 
     # As a message
 

@@ -9,7 +9,7 @@ A protocol may bring messages of its own: subclasses of Message, which its codec
 (`penstock.wire.codec`). Events travel as `Publish`, or many at once as `penstock.wire.blocks.Block`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
@@ -100,7 +100,8 @@ class Subscribe(Message, frozen=True, gc=False):
     """Events of these trees that match the filter are wanted where this comes from.
 
     What is known under the key is replaced; what is known under the keys in `replaces` is taken back. A
-    client that comes back after a failure says for how many `seconds` it has heard nothing.
+    client that comes back after a failure says for how many `seconds` it has heard nothing, and how many
+    seconds ago (`age`) the subscription was made.
     """
 
     work: ClassVar[str] = "subscribe"
@@ -110,6 +111,7 @@ class Subscribe(Message, frozen=True, gc=False):
     trees: frozenset[Tree] = NO_TREES
     replaces: tuple[Key, ...] = ()
     seconds: float = 0.0
+    age: float = 0.0
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102 - as in Message
         brief: Brief = {"filter": text(self.filter)}
@@ -247,6 +249,11 @@ class Publish(Message, frozen=True, gc=False):
     def with_header(self, header: Header) -> "Publish":
         """The same event under another header."""
         return Publish(self.event, header, self.numbers, self.filters, self.keys)
+
+    def without_keys(self, keys: Collection[Key]) -> "Publish | None":
+        """The same for other subscriptions than these; None if there are none."""
+        left = tuple(key for key in self.keys or () if key not in keys)
+        return Publish(self.event, self.header, self.numbers, self.filters, left) if left else None
 
     def as_block(self) -> Block:
         """The same as bytes."""

@@ -11,6 +11,7 @@ KEY_MAX: Final = 2**32 - 1
 """Keys of subscriptions and advertisements are numbers that the client gives."""
 
 ClientKey = Annotated[int, msgspec.Meta(ge=0, le=KEY_MAX)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=2**31)]
 FilterText = Annotated[str, msgspec.Meta(max_length=TEXT_LENGTH_MAX)]
 
 
@@ -22,12 +23,14 @@ class _Request(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
 class Want(_Request, frozen=True, tag="want"):
     """Subscribe, or have another filter under the same key.
 
-    Who comes back after a failure says for how many seconds it has heard nothing, and is sent what it missed.
+    Who comes back after a failure says for how many seconds it has heard nothing, and is sent what it missed;
+    but for what is older than the subscription, which was made `age` seconds ago.
     """
 
     key: ClientKey
     filter: FilterText
-    seconds: Annotated[float, msgspec.Meta(ge=0, le=2**31)] = 0.0
+    seconds: _Seconds = 0.0
+    age: _Seconds = 0.0
 
 
 class Unwant(_Request, frozen=True, tag="unwant"):

@@ -168,7 +168,7 @@ class Broker:
         kind = type(message)
         if kind is Publish or kind is Block:
             forwarded: list[Effect] = []
-            self._forwarding.on_events(message, link, forwarded)  # type: ignore[arg-type]
+            self._forwarding.on_events(message, link, forwarded, now)  # type: ignore[arg-type]
             return forwarded
         effects = self._outbox.open()
         handler = self._handlers.get(kind)
@@ -254,6 +254,7 @@ class Broker:
         # A name of its own for each filter, so that nobody has to compare the filters of one subscription.
         name = self._new_name()
         self._subscribing.on_client_subscribe(message, link, name)
+        client.make(message.key, now - message.age)
         entry = self.table.get(Source(link, name))
         if message.seconds and entry is not None:
             client.missing_since = now - message.seconds

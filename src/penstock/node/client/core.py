@@ -93,6 +93,8 @@ class ClientCore:
         """Filters by their keys, as far as the broker has taken them."""
         self.wanted: dict[int, str] = {}
         """Filters of subscriptions by their keys."""
+        self._made_at: dict[int, float] = {}
+        """When each subscription was made or last changed."""
         self._sinks: dict[int, Sink] = {}
         self._world = world
         self._timeout = timeout
@@ -134,7 +136,8 @@ class ClientCore:
         self._intake.is_restating = bool(self.wanted)
         last = next(reversed(self.wanted), None)
         for key, text in self.wanted.items():
-            self._say(Want(_RESTATED if key == last else 0, key, text, silent))
+            age = max(0.0, self._world.time() - self._made_at[key])
+            self._say(Want(_RESTATED if key == last else 0, key, text, silent, age))
         for request, _on_done, _on_failed in self._asked.values():
             self._say(request)
         return self.outlet.use(session)
@@ -253,6 +256,7 @@ class ClientCore:
         self.check_open()
         # Events may come before the answer.
         self.wanted[key], self._sinks[key] = text, sink
+        self._made_at[key] = self._world.time()
 
         def failed(error: Exception) -> None:
             self.unsubscribe(key)
@@ -262,10 +266,11 @@ class ClientCore:
 
     def change(self, key: int, text: str, on_done: OnDone, on_failed: OnFailed) -> int:
         """Have another filter under the same key."""
+        asked_at = self._world.time()
 
         def done(_json: bytes) -> None:
             if key in self.wanted:
-                self.wanted[key] = text
+                self.wanted[key], self._made_at[key] = text, asked_at
             on_done()
 
         return self.ask(lambda number: Want(number, key, text), done, on_failed)
@@ -287,6 +292,7 @@ class ClientCore:
     def _let_go(self, key: int) -> bool:
         """End a subscription here; return whether the broker has to know."""
         self._sinks.pop(key, None)
+        self._made_at.pop(key, None)
         is_wanted = self.wanted.pop(key, None) is not None
         self._drop_asked(Want, key)
         return is_wanted and not self.line.is_closed

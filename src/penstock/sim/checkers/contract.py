@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import ClassVar, Final, cast
 
+from penstock.broker.clients import CLOCKS_SHARE
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Key
 from penstock.node.client.notices import Notice
@@ -32,6 +33,9 @@ _REJOINING: Final = 5.0
 _JUST: Final = 0.5
 """Seconds by which what brokers measure may be shorter than what was: their clocks tick, and go wrong."""
 
+
+_HOLDING_UP: Final = ("stall", "pause", "sleep")
+"""Faults during which what was sent may be on its way for long."""
 
 _FOREVER: Final = float("inf")
 
@@ -73,6 +77,7 @@ class Kept(WholeChecker):
         "Every published event is acknowledged, rejected, or reported as failed in the end.",
         "Who is away for less than `keep` misses nothing, within `keep_bytes`.",
         "A killed broker loses nothing if another path exists and its clients reach another broker in time.",
+        "A subscription gets no event that was acknowledged before it was made, unless a stall held it up.",
     )
 
     def __init__(self, network: WholeNetwork) -> None:
@@ -181,6 +186,19 @@ class Kept(WholeChecker):
         sent = self._sent.get(publish.name)
         if sent is not None and sent.event != publish.event:
             self._wrong.append(f"{client.name} got {publish.event} in place of {_called(sent)}")
+        if sent is not None and sent.settled_at is not None:
+            assert isinstance(client, WholeClient)  # noqa: S101 - for the type checker
+            self._look_at_old(sent, sent.settled_at, client, keys, now)
+
+    def _look_at_old(
+        self, sent: Sent, settled_at: float, client: WholeClient, keys: tuple[Key, ...], now: float
+    ) -> None:
+        """What was settled before a subscription was made comes only if it was still on its way."""
+        on_its_way = self.network.times.resume + _SPREAD + CLOCKS_SHARE * (now - sent.at)
+        old = [key for key in keys if client.asked_at[key] > settled_at + on_its_way]
+        if old and not any(fault.kind in _HOLDING_UP for fault in self.network.timeline.during(sent.at, now)):
+            called = f"{_called(sent)}, acknowledged at {settled_at:.3f}"
+            self._wrong.append(f"{client.name} got {called}, for {old}, which it asked for later")
 
     # Judging
 

@@ -78,6 +78,8 @@ class WholeClient(Client):
         self.lag = 0.0
         self.since = network.now
         """When it became the client that it is."""
+        self.asked_at: dict[Key, float] = {}
+        """When it last subscribed under each key, or changed the filter there."""
         self.advertised_at = 0.0
         """When it last changed what it advertises."""
         self._homes: list[tuple[float, str]] = []
@@ -214,6 +216,7 @@ class WholeClient(Client):
         """Subscribe, or have another filter under the same key."""
         if self.core.line.is_closed:
             return
+        self.asked_at[key] = self._network.now
         known = self._keys.get(("s", key))
         text = predicate.to_sql()
 
