@@ -129,7 +129,7 @@ class FakeConnection:
         if not covers(granted, predicate):
             raise AccessError("this token does not allow that")
 
-    async def publish_many(self, events: Sequence[Event], /) -> None:
+    async def publish_many(self, events: Sequence[Event], /, *, ack: str = "accepted") -> None:
         await self.broker.gate.wait()
         if not self.is_connected:
             raise NetworkError("the connection is closed")

@@ -185,7 +185,7 @@ def test_what_is_acknowledged_by_hand_is_waited_for() -> None:
             await penstock.connect(server.urls[0], name="q") as net,
         ):
             sub = await net.subscribe("n >= 0", ack="manual")
-            publishing = asyncio.create_task(publisher.publish_many(events(0, 2)))
+            publishing = asyncio.create_task(publisher.publish_many(events(0, 2), ack="handled"))
             first, second = await sub.next(HANGS), await sub.next(HANGS)
             await first.ack()
             # An answer to something that was asked later: what was acknowledged would have been there before.
@@ -195,6 +195,41 @@ def test_what_is_acknowledged_by_hand_is_waited_for() -> None:
             await second.ack()
             async with asyncio.timeout(HANGS):
                 await publishing
+
+    run(main)
+
+
+def test_a_reader_that_never_acknowledges_holds_only_publishers_that_want_to_know_it_has() -> None:
+    async def main() -> None:
+        endless = Times(patience=10_000.0)
+        async with (
+            serving(config(times=endless)) as (server,),
+            await penstock.connect(server.urls[0], name="p") as publisher,
+            await penstock.connect(server.urls[0], name="q") as net,
+        ):
+            sub = await net.subscribe("n >= 0", ack="manual")
+            handled = publisher.publish(events(0, 1)[0], ack="handled")
+            publishing = asyncio.create_task(handled)
+            held = await sub.next(HANGS)
+            async with asyncio.timeout(HANGS):
+                await publisher.publish({"n": 1})
+                await publisher.publish({"n": 2}, ack="taken")
+                assert await publisher.publish_many(events(3, 5)) == 2
+                await publisher.publish_nowait({"n": 5})
+            assert not publishing.done()
+            assert await numbers(sub, 5) == [1, 2, 3, 4, 5]
+            await held.ack()
+            async with asyncio.timeout(HANGS):
+                await publishing
+
+    run(main)
+
+
+def test_what_an_acknowledgement_is_to_mean_is_one_of_three_words() -> None:
+    async def main() -> None:
+        async with serving(config()) as (server,), await penstock.connect(server.urls[0]) as net:
+            with pytest.raises(PenstockError, match="say 'accepted', 'taken' or 'handled'"):
+                await net.publish({"n": 1}, ack="all")  # type: ignore[arg-type]
 
     run(main)
 

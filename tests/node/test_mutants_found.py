@@ -33,6 +33,7 @@ from penstock.wire.frames import FrameReader, Kind, frame
 from penstock.wire.greetings import VERSION, Hello, write_hello
 from penstock.wire.messages import Advertise, Control, Publish, Subscribe, Sync, Unadvertise
 from penstock.wire.requests import Notify, Offer, read_answer, write_request
+from penstock.wire.sessions import Stage
 
 TREES = protocol_named("trees")
 EVERYBODY = Identity(subject="", grants=EVERYTHING)
@@ -96,6 +97,7 @@ class Net:
         for link in links:
             self.network.add_link(link[0], link[1], LinkModel(latency=(latencies or {}).get(link, 0.01)))
         self.p = self._client("p", p)
+        self.p.waits_for = Stage.HANDLED
         self.s = self._client("s", s)
         self.run(2.0)
         self.network.advertise(self.p, "a", ALL)
@@ -263,6 +265,60 @@ def test_an_event_is_not_acknowledged_because_a_later_one_is() -> None:
     assert list(net.seen.settled_at) == [2]
     net.run(2.0)
     assert list(net.seen.settled_at) == [2, 1]
+
+
+@pytest.mark.parametrize("chain", [["ab"], ["ab", "bc", "cd", "de"]])
+def test_publishers_wait_for_no_more_than_the_stage_they_ask_for(chain: list[str]) -> None:
+    took = {}
+    for stage in (Stage.ACCEPTED, Stage.TAKEN, Stage.HANDLED):
+        net = Net(chain, p=["a"], s=[chain[-1][1]])
+        # The program has its event, and keeps it for longer than anybody waits.
+        net.s.lag = 60.0
+        net.p.waits_for = stage
+        began = net.network.now
+        net.publish(1)
+        net.run(15.0)
+        took[stage] = net.seen.settled_at[1] - began
+    assert took[Stage.ACCEPTED] < 1.0
+    assert took[Stage.TAKEN] < 1.0
+    assert took[Stage.HANDLED] > Times().patience
+
+
+def test_a_reader_that_stands_still_holds_up_only_who_wants_to_know_that_it_has_taken_events() -> None:
+    net = Net(["ab", "bc"], p=["a"], s=["c"])
+    net.p.waits_for = Stage.ACCEPTED
+    net.network.pause("s")
+    net.publish(1)
+    net.run(1.0)
+    assert list(net.seen.settled_at) == [1]
+    # From then on nobody waits even that long.
+    began = net.network.now
+    net.publish(2)
+    net.run(1.0)
+    assert net.seen.settled_at[2] - began < 0.1
+    net.p.waits_for = Stage.TAKEN
+    net.publish(3)
+    net.run(1.0)
+    assert list(net.seen.settled_at) == [1, 2]
+    net.network.go_on("s")
+    net.run(1.0)
+    assert list(net.seen.settled_at) == [1, 2, 3]
+    assert net.seen.got == {"s": [1, 2, 3]}
+
+
+def test_what_was_accepted_arrives_though_its_publisher_left_and_a_broker_on_the_way_died() -> None:
+    net = Net(["ab", "bd", "ac", "cd"], p=["a"], s=["d"], latencies={"ac": 0.02, "cd": 0.02})
+    net.p.waits_for = Stage.ACCEPTED
+    net.network.pause("s")
+    net.publish(1)
+    net.run(0.6)
+    assert list(net.seen.settled_at) == [1]
+    net.network.exit(net.p)
+    net.network.crash("b")
+    net.run(3.0)
+    net.network.go_on("s")
+    net.run(20.0)
+    assert net.seen.got == {"s": [1]}
 
 
 # One broker, frame by frame

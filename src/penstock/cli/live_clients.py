@@ -30,11 +30,15 @@ def _add_pub(commands: "Commands[argparse.ArgumentParser]") -> None:
         "  tail -f log.jsonl | penstock pub --on-error skip --family at=time\n"
         "  penstock pub --url penstock://b1 --url penstock://b2 --advertise \"origin = 'JFK'\" < jfk.jsonl\n"
         "  penstock pub --no-ack < many.jsonl\n"
+        "  penstock pub --ack handled < orders.jsonl\n"
         "\nWithout events as arguments they are read from standard input, a JSON object on each line, and\n"
-        "published as they come, in order. An acknowledgement means that every broker on the way and every\n"
-        "client that the event is for has it; the next lines are published after those before them are\n"
+        "published as they come, in order. The next lines are published after those before them are\n"
         "acknowledged, unless --no-ack is given. A lost connection is made again, and what was not\n"
-        "acknowledged is published again.\n" + _CONNECTING,
+        "acknowledged is published again.\n"
+        "\nWhat an acknowledgement means (--ack):\n"
+        "  accepted   every broker of a client that wants the event has it; no reader can hold this up\n"
+        "  taken      every such client has it\n"
+        "  handled    every such client has acknowledged it, or was given up as too slow\n" + _CONNECTING,
     )
     pub.add_argument("events", nargs="*", metavar="EVENT", help="a JSON object (default: standard input)")
     pub.add_argument(
@@ -44,6 +48,12 @@ def _add_pub(commands: "Commands[argparse.ArgumentParser]") -> None:
         "--no-ack",
         action="store_true",
         help="do not wait for acknowledgements before more is published, only in the end",
+    )
+    pub.add_argument(
+        "--ack",
+        choices=("accepted", "taken", "handled"),
+        default="accepted",
+        help="what to wait for (default: accepted)",
     )
     _add_reading(pub)
     _add_quiet(pub)

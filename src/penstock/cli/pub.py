@@ -21,7 +21,7 @@ from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.net.client.client import Advertisement, Client
 from penstock.node.client.notices import Notice
-from penstock.node.client.outlet import RejectedError
+from penstock.node.client.outlet import Ack, RejectedError
 
 _EVERYTHING: Final = parse("true")
 
@@ -205,6 +205,7 @@ class Publisher:
         self._advertisement = advertisement
         self._counts = counts
         self._waits = not getattr(options, "no_ack", False)
+        self._ack: Ack = getattr(options, "ack", "accepted")
         self._skips = options.on_error == "skip"
         self._after = after
         self._last: asyncio.Future[None] | None = None
@@ -220,7 +221,7 @@ class Publisher:
             self._counts.published += len(events)
             return
         try:
-            await self._client.publish_many(events, advertisement=self._advertisement)
+            await self._client.publish_many(events, advertisement=self._advertisement, ack=self._ack)
         except RejectedError:
             # The others of them are taken, or are told of in the same way.
             await self._client.flush()
@@ -234,11 +235,14 @@ class Publisher:
 
     async def _put(self, event: Event) -> None:
         try:
-            self._last = self._client.publish_nowait(event, advertisement=self._advertisement)
+            self._last = self._put_now(event)
         except NetworkError:
             # Too much waits; or the client is closed, which the second try tells.
             await self._client.flush()
-            self._last = self._client.publish_nowait(event, advertisement=self._advertisement)
+            self._last = self._put_now(event)
+
+    def _put_now(self, event: Event) -> "asyncio.Future[None]":
+        return self._client.publish_nowait(event, advertisement=self._advertisement, ack=self._ack)
 
     async def finish(self) -> None:
         """Wait for what has not been waited for."""

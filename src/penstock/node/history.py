@@ -55,6 +55,11 @@ class History:
             self._done.append((now, kept))
         self.trim(now)
 
+    def unfinished(self, frame: Frame) -> Block | None:
+        """The events of a frame that somebody has yet to deal with, as they were admitted."""
+        kept = self._open.get(frame)
+        return None if kept is None else kept.block
+
     def trim(self, now: float) -> None:
         """Drop what is too old or too much."""
         done = self._done

@@ -11,7 +11,7 @@ from penstock.broker.quotas import Meter
 from penstock.node.identity import Identity
 from penstock.wire.blocks import Block
 from penstock.wire.requests import Request
-from penstock.wire.sessions import Session
+from penstock.wire.sessions import Custody, Session
 
 
 class LinkPhase(Enum):
@@ -80,6 +80,8 @@ class Link:
     """When the other side last acknowledged anything, or nothing was left to."""
     heard_at: float = 0.0
     """When something last came, by a connection that is lost."""
+    is_late: bool = False
+    """Whether it takes long to acknowledge what it was sent."""
     is_warned: bool = False
     """Whether a slow client has been told."""
     is_paused: bool = False
@@ -90,6 +92,8 @@ class Link:
     """When the client's token is no longer good."""
     born: dict[str, float] = field(default_factory=dict)
     """When a client made an advertisement, by its key, while that is new."""
+    undealt: dict[int, tuple[float, Custody]] = field(default_factory=dict)
+    """Frames of events that came and were passed on, but are not dealt with; since when."""
     held: dict[str, list[tuple[int, Block]]] = field(default_factory=dict)
     """Events that wait until the advertisement is known everywhere."""
     payer: str = ""
@@ -150,9 +154,9 @@ class Link:
             frames = self.session.sendable()
             if frames and self._timed is None:
                 self._timed = self.session.sent, self.clock()
-        ack = self.session.ack_due()
-        if ack is not None:
-            frames.append(ack)
+        for due in (self.session.reached_due(), self.session.ack_due()):
+            if due is not None:
+                frames.append(due)
         if frames:
             self.counts["bytes_out"] += sum(map(len, frames))
             connection.write(frames)

@@ -15,13 +15,17 @@ from penstock.node.logs import LOG
 from penstock.wire.blocks import Block
 from penstock.wire.codec import Returned, TraceReport
 from penstock.wire.requests import Traced, write_answer
-from penstock.wire.sessions import Custody
+from penstock.wire.sessions import Custody, Stage
 
 if TYPE_CHECKING:
     from penstock.node.runtime import Runtime
 
 ATTEMPTS_MAX: Final = 5
 """Times that events are sent again before they are given up."""
+
+
+_SOON_S: Final = 0.1
+"""Seconds after which a sender is told how far its events have come, if they are not dealt with."""
 
 
 class _Again(NamedTuple):
@@ -130,18 +134,50 @@ class Passing:
         def done(succeeded: bool) -> None:
             self._dealt_with(link, number, block, attempts, succeeded)
 
-        custody = Custody(done)
         runtime = self._runtime
-        effects = runtime.core.handle(block, link.name, now)
+        source, passed = link.name, block
+        if link.phase is LinkPhase.GONE:
+            # The publisher has left, or has a new session: what was accepted of it is sent again even so.
+            kept = runtime.history.unfinished((link, number))
+            if kept is None:
+                runtime.lost["unkept"] += len(block)
+                return
+            header = msgspec.structs.replace(kept.header, rescued=block.header.rescued)
+            source, passed = "", kept.with_header(header)
+        custody = Custody(done)
+        effects = runtime.core.handle(passed, source, now)
         runtime.carry_out(effects, now, custody, (link, number))
         custody.release()
+        if not custody.is_done:
+            link.undealt[number] = now, custody
+            if custody.is_late:
+                self._tell_stage(link, number, custody)
+
+    def _tell_stage(self, link: Link, number: int, custody: Custody) -> None:
+        """Have whoever sent a frame know how far it has come, now and later."""
+
+        def tell(stage: Stage) -> None:
+            link.session.reach(number, stage)
+            self._runtime.dirty[link] = None
+
+        custody.watch(tell)
+
+    def tell_stages(self, now: float) -> None:
+        """Tell those who have waited for a while how far their events have come."""
+        for link in self._runtime.links.values():
+            for number, (since, custody) in list(link.undealt.items()):
+                if now - since < _SOON_S:
+                    break
+                if not custody.is_watched:
+                    self._tell_stage(link, number, custody)
 
     def _dealt_with(self, link: Link, number: int, block: Block, attempts: int, succeeded: bool) -> None:
         """Everybody further on has dealt with a frame of events, or somebody could not."""
         runtime, session = self._runtime, link.session
+        link.undealt.pop(number, None)
         if not succeeded and link.is_client:
-            if link.phase is LinkPhase.GONE or attempts >= ATTEMPTS_MAX:
-                runtime.counts["lost"] += len(block)
+            if attempts >= ATTEMPTS_MAX:
+                runtime.lost["retries"] += len(block)
                 if link.phase is not LinkPhase.GONE:
                     text = f"{len(block):,} events could not be passed on to everybody, and are given up"
                     runtime.notify(link, "lost", text, len(block))
@@ -187,10 +223,8 @@ class Passing:
         self._again = [again for again in self._again if again.due > now]
         for again in due:
             link = again.link
-            if link.phase is LinkPhase.GONE:
-                # Should the client come again it has a new session, and publishes them again itself.
-                self._runtime.counts["lost"] += len(again.block)
-            elif not again.attempts:
-                self._arrive(link, again.number, again.block, now)
-            else:
+            if again.attempts:
                 self._pass_on_later(link, again.number, again.block, now, again.attempts)
+            elif link.phase is not LinkPhase.GONE:
+                # If it is, nothing of this was accepted, and the client knows.
+                self._arrive(link, again.number, again.block, now)

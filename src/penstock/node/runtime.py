@@ -50,7 +50,7 @@ from penstock.wire.requests import (
     read_request,
     write_answer,
 )
-from penstock.wire.sessions import Custody, Session
+from penstock.wire.sessions import Custody, Session, Stage
 
 _NO_WINDOW: Final = 2**62
 
@@ -80,6 +80,8 @@ class Runtime:
         self.world = world
         self.links: dict[str, Link] = {}
         self.counts: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()
+        """Acknowledged events that did not reach somebody who was known, at most so many, by reason."""
         self.dirty: dict[Link, None] = {}
         """Links that have something to write, in the order in which they came to have it."""
         self.tracing = Tracing(core.name)
@@ -201,10 +203,10 @@ class Runtime:
             if connection is not None:
                 connection.close()
 
-    def end(self, link: Link, now: float, *, failed: bool, replaced: bool = False) -> None:
-        """A link is over. What it had not acknowledged has failed, or is given up."""
+    def end(self, link: Link, now: float, *, failed: bool, replaced: bool = False) -> int:
+        """A link is over. What it had not acknowledged has failed, or is given up: so many events."""
         if link.phase is LinkPhase.GONE:
-            return
+            return 0
         link.phase = LinkPhase.GONE
         self.turns.forget(link)
         if self.links.get(link.name) is link:
@@ -213,10 +215,12 @@ class Runtime:
         if not replaced:
             self.handle(LinkDown(), link.name, now)
         events = link.session.abandon(failed=failed)
-        self.counts["stranded" if failed else "dropped"] += events
+        if failed:
+            self.counts["stranded"] += events
         connection, link.connection = link.connection, None
         if connection is not None:
             connection.close()
+        return events
 
     @property
     def has_neighbours(self) -> bool:
@@ -240,6 +244,9 @@ class Runtime:
         if kind is Kind.ACK:
             link.on_ack(payload, now)
             self.dirty[link] = None
+            return
+        if kind is Kind.REACHED:
+            session.on_reached(payload)
             return
         if kind is Kind.REFUSED:
             # The other side ends the connection, and says why: there is no use in waiting for it.
@@ -390,7 +397,7 @@ class Runtime:
         if link is None:
             return
         if isinstance(effect, Missed):
-            self.counts["missed"] += effect.count
+            self.lost["expired"] += effect.count
             text = f"up to {effect.count:,} events may have been missed: they are no longer kept"
             self.notify(link, "missed", text, effect.count)
         elif isinstance(effect, Behind):
@@ -422,11 +429,14 @@ class Runtime:
             self.tracing.sent((frame[0].name, frame[1]), link.name, len(block), is_client=link.is_client)
         if link.is_client and link.is_paused:
             link.missed += len(block)
-            self.counts["dropped"] += len(block)
+            self.lost["slow"] += len(block)
             return
         if link.session.is_idle:
             link.moved_at = now
-        link.session.push_block(block, custody)
+        # What is for a client is in the hands of its broker, which is all that has to be reached at first.
+        link.session.push_block(block, custody, Stage.ACCEPTED if link.is_client else Stage.NONE)
+        if link.is_late and custody is not None:
+            custody.is_late = True
         link.counts["events_out"] += len(block)
         self.counts["delivered" if link.is_client else "events_out"] += len(block)
         self.dirty[link] = None
@@ -458,6 +468,7 @@ class Runtime:
         """Time has passed: see who has been away too long, or is too slow."""
         self.standstill.tick(now)
         self.passing.send_held(now)
+        self.passing.tell_stages(now)
         self._watch.look(now)
         self.passing.send_again(now)
 

@@ -7,9 +7,12 @@ from penstock.node.runtime import Runtime
 
 _COUNTED: Final = (
     *("events_in", "events_out", "delivered", "refused"),
-    *("stranded", "rescued", "replayed", "missed", "lost", "dropped", "slow"),
+    *("stranded", "rescued", "replayed", "slow"),
 )
 """What a runtime counts by itself."""
+
+LOST: Final = ("expired", "retries", "slow", "unkept")
+"""Why events that were acknowledged did not reach somebody who was known."""
 
 
 def status_of(
@@ -35,6 +38,7 @@ def status_of(
         "clients": [_client(link, runtime) for link in links if link.is_client],
         "table": {"subscriptions": facts.subscriptions, "filters": facts.filters, "trees": facts.trees},
         "counts": counts,
+        "lost": {reason: runtime.lost[reason] for reason in LOST},
     }
 
 

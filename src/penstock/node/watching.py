@@ -11,17 +11,22 @@ _NEIGHBOURS_PATIENCE: Final = 3
 """A neighbour may itself be waiting for a slow client, and that client gets all of the patience."""
 
 
+_SOON_S: Final = 0.25
+"""Who has had events for longer is late; publishers are told at once then how far events have come."""
+
+
 class Watched(Protocol):
     """The broker with its links."""
 
     links: dict[str, Link]
     counts: Counter[str]
+    lost: Counter[str]
 
     def give_up(self, link: Link, now: float) -> None:
         """Look for ways around a neighbour, and keep what is for it meanwhile."""
 
-    def end(self, link: Link, now: float, *, failed: bool) -> None:
-        """A link is over."""
+    def end(self, link: Link, now: float, *, failed: bool) -> int:
+        """A link is over; so many events were not acknowledged."""
 
     def notify(self, link: Link, kind: str, text: str, count: int = 0) -> None:
         """Tell a client something."""
@@ -43,6 +48,7 @@ class Watch:
         # Requests that wait are the broker's to deal with, and nobody else is in the way of them.
         self._is_held_up = any(link.session.undealt_bytes - link.request_bytes >= full for link in links)
         for link in links:
+            link.is_late = link.waited(now) > _SOON_S
             if link.is_client:
                 self._watch_client(link, now)
             else:
@@ -101,11 +107,11 @@ class Watch:
                     link.connection.close(
                         "slow", "events were not taken fast enough, and it asked to be dropped then"
                     )
-                self._runtime.end(link, now, failed=False)
+                self._runtime.lost["slow"] += self._runtime.end(link, now, failed=False)
                 return
             link.is_paused = True
             link.missed += link.session.let_go()
-            self._runtime.counts["dropped"] += link.missed
+            self._runtime.lost["slow"] += link.missed
             self._runtime.notify(
                 link, "paused", "events were not taken fast enough; those that come now are missed"
             )

@@ -46,6 +46,8 @@ class Kind(IntEnum):
     """The number up to which all frames are dealt with."""
     PING = 7
     PONG = 8
+    REACHED = 9
+    """Numbers of frames that are not dealt with, each with the stage that it has reached."""
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}

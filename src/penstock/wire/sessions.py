@@ -9,6 +9,9 @@ acknowledged in turn (`Custody`). So whoever is waiting for an acknowledgement s
 way takes with it when it dies, and can send it another way. The same rule slows publishers down: no more
 than a window of bytes may be unacknowledged.
 
+Before a frame is dealt with it may reach stages (`Stage`). Whoever is late in dealing with one says which it
+has reached, so that publishers need not wait for more than they want to.
+
 Frames are dealt with in any order, and are acknowledged in that order: with an acknowledgement of all up to a
 number alone, frames that are done would wait for those before them, whose acknowledgements wait for others
 elsewhere, and in overlays with circles so round in a circle, for ever.
@@ -16,6 +19,7 @@ elsewhere, and in overlays with circles so round in a circle, for ever.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Final
 
 from penstock.errors import WireError
@@ -31,39 +35,109 @@ CLIENT_WINDOW: Final = 8 * 2**20
 _NUMBER: Final = 8
 
 
+class Stage(IntEnum):
+    """How far events have come with everybody whom they are for."""
+
+    NONE = 0
+    ACCEPTED = 1
+    """Each broker of a client that wants them has them."""
+    TAKEN = 2
+    """So has the process of each client."""
+    HANDLED = 3
+    """They are dealt with: all of it is acknowledged."""
+
+
+_SHORT_OF_HANDLED: Final = (Stage.ACCEPTED, Stage.TAKEN)
+
+
 class Custody:
     """What has to be dealt with elsewhere before a frame is dealt with here.
 
     Whoever makes one holds it; `release` says that one holder is done. `on_done` is called when none is left,
-    and told whether all of them succeeded.
+    and told whether all of them succeeded. Holders may be at a stage, which they name when they release it.
     """
 
-    __slots__ = ("_has_failed", "_holders", "_on_done")
+    __slots__ = ("_at_least", "_has_failed", "_holders", "_on_done", "_on_stage", "_told", "is_late")
 
     def __init__(self, on_done: Callable[[bool], None]) -> None:
+        self.is_late = False
+        """Whether somebody who holds it is known to take long."""
         self._holders = 1
         self._has_failed = False
         self._on_done = on_done
+        self._at_least: list[int] | None = None
+        """How many holders are at each stage, or beyond it."""
+        self._on_stage: Callable[[Stage], None] | None = None
+        self._told = Stage.NONE
 
-    def hold(self) -> None:
-        """Somebody else has to deal with it too."""
+    @property
+    def is_done(self) -> bool:
+        """Whether nobody holds it."""
+        return not self._holders
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody is told of the stages."""
+        return self._on_stage is not None
+
+    @property
+    def stage(self) -> Stage:
+        """What all holders have reached; nothing, if somebody has failed."""
+        if not self._holders:
+            return Stage.HANDLED
+        if self._at_least is None or self._has_failed:
+            return Stage.NONE
+        reached = [stage for stage in _SHORT_OF_HANDLED if self._at_least[stage] == self._holders]
+        return reached[-1] if reached else Stage.NONE
+
+    def watch(self, on_stage: Callable[[Stage], None]) -> None:
+        """Have somebody told which stage has been reached, now and later, until it is done."""
+        self._on_stage = on_stage
+        self._tell()
+
+    def hold(self, stage: Stage = Stage.NONE) -> None:
+        """Somebody else has to deal with it too, who is at a stage already."""
         self._holders += 1
+        if stage:
+            self._move(Stage.NONE, stage)
+
+    def advance(self, before: Stage, stage: Stage) -> None:
+        """A holder that was at one stage is at another."""
+        self._move(before, stage)
+        self._tell()
 
     def fail(self) -> None:
         """Somebody could not, so that it has to be sent another way."""
         self._has_failed = True
 
-    def release(self) -> None:
+    def release(self, stage: Stage = Stage.NONE) -> None:
         """One of them has, or has failed."""
+        if stage:
+            self._move(stage, Stage.NONE)
         self._holders -= 1
         if not self._holders:
             self._on_done(not self._has_failed)
+        elif self._on_stage is not None:
+            self._tell()
+
+    def _move(self, before: Stage, stage: Stage) -> None:
+        if self._at_least is None:
+            self._at_least = [0] * (Stage.TAKEN + 1)
+        for one in _SHORT_OF_HANDLED:
+            self._at_least[one] += (stage >= one) - (before >= one)
+
+    def _tell(self) -> None:
+        if self._on_stage is not None and self._holders:
+            stage = self.stage
+            if stage > self._told:
+                self._told = stage
+                self._on_stage(stage)
 
 
 class Outgoing:
     """A frame on its way, from `push` until it is acknowledged."""
 
-    __slots__ = ("block", "custody", "data", "kind", "number", "size")
+    __slots__ = ("block", "custody", "data", "kind", "number", "size", "stage")
 
     def __init__(self, kind: Kind, data: bytes, block: Block | None, custody: Custody | None) -> None:
         self.number = 0
@@ -74,6 +148,16 @@ class Outgoing:
         self.size = len(data)
         self.block = block
         self.custody = custody
+        self.stage = Stage.NONE
+        """What the other side has reached with it."""
+
+    def release(self, *, failed: bool = False) -> None:
+        """Nobody waits for the other side any longer."""
+        custody, self.custody = self.custody, None
+        if custody is not None:
+            if failed:
+                custody.fail()
+            custody.release(self.stage)
 
     def numbered(self, number: int) -> bytes:
         """The whole frame."""
@@ -112,6 +196,9 @@ class Session:
         """Those of them that the other side has not been told of."""
         self._undealt: dict[int, int] = {}
         self._ack_said = 0
+        self._reached: dict[int, Stage] = {}
+        """Of frames that are not dealt with, which stages they have reached."""
+        self._reached_unsaid: list[int] = []
 
     # Sending
 
@@ -120,13 +207,18 @@ class Session:
         self.message_bytes += len(payload)
         self._push(Outgoing(Kind.MESSAGE, payload, None, custody), self._urgent if urgent else self._pending)
 
-    def push_block(self, block: Block, custody: Custody | None = None) -> None:
-        """Queue a block of events; it is held in custody until the other side has dealt with it."""
-        self._push(Outgoing(Kind.EVENTS, block.encode(), block, custody), self._pending)
+    def push_block(self, block: Block, custody: Custody | None = None, stage: Stage = Stage.NONE) -> None:
+        """Queue a block of events; it is held in custody until the other side has dealt with it.
+
+        `stage` is what is reached as soon as it is queued.
+        """
+        out = Outgoing(Kind.EVENTS, block.encode(), block, custody)
+        out.stage = stage
+        self._push(out, self._pending)
 
     def _push(self, out: Outgoing, queue: deque[Outgoing]) -> None:
         if out.custody is not None:
-            out.custody.hold()
+            out.custody.hold(out.stage)
         self.queued_bytes += out.size
         queue.append(out)
 
@@ -193,8 +285,21 @@ class Session:
             self.acked_bytes += out.size
             if out.block is None:
                 self.message_bytes -= out.size
-            if out.custody is not None:
-                out.custody.release()
+            out.release()
+
+    def on_reached(self, payload: bytes | memoryview) -> None:
+        """The other side has not dealt with frames yet, and says which stages they have reached."""
+        if not payload or len(payload) % (_NUMBER + 1):
+            raise WireError("what has been reached is said in nine bytes for each frame")
+        for at in range(0, len(payload), _NUMBER + 1):
+            number, stage = int.from_bytes(payload[at : at + _NUMBER], "big"), payload[at + _NUMBER]
+            if stage not in _SHORT_OF_HANDLED or number > self.sent:
+                raise WireError(f"frame {number:,} cannot have reached stage {stage}")
+            out = self._unacked.get(number)
+            if out is not None and out.stage < stage:
+                before, out.stage = out.stage, Stage(stage)
+                if out.custody is not None:
+                    out.custody.advance(before, out.stage)
 
     def resume(self, their_received: int) -> list[bytes]:
         """There is a new connection: the frames that the other side has not had, in order."""
@@ -204,6 +309,7 @@ class Session:
             )
         self._ack_said = -1
         self._unsaid = sorted(self._dealt)
+        self._reached_unsaid = list(self._reached)
         return [out.data for out in self._unacked.values() if out.number > their_received]
 
     def fail(self, number: int) -> None:
@@ -224,10 +330,7 @@ class Session:
         self._acked_to = self.sent
         self._unacked_bytes = self.queued_bytes = self.message_bytes = 0
         for out in left:
-            if out.custody is not None:
-                if failed:
-                    out.custody.fail()
-                out.custody.release()
+            out.release(failed=failed)
         return sum(len(out.block) for out in left if out.block is not None)
 
     def drop_pending(self) -> int:
@@ -236,8 +339,7 @@ class Session:
         self._pending = deque(out for out in self._pending if out.block is None)
         for out in dropped:
             self.queued_bytes -= out.size
-            if out.custody is not None:
-                out.custody.release()
+            out.release()
         return sum(len(out.block) for out in dropped if out.block is not None)
 
     def let_go(self) -> int:
@@ -249,9 +351,8 @@ class Session:
     def release_sent(self) -> None:
         """Have nobody wait for what the other side was sent: it stays, and is in nobody's custody."""
         for out in list(self._unacked.values()):
-            if out.block is not None and out.custody is not None:
-                custody, out.custody = out.custody, None
-                custody.release()
+            if out.block is not None:
+                out.release()
 
     def hand_over(self) -> list[tuple[Block, Custody | None]]:
         """The session is over, and another takes up the blocks that have not been acknowledged, in order.
@@ -263,6 +364,9 @@ class Session:
         self._pending.clear()
         self._acked_to = self.sent
         self._unacked_bytes = self.queued_bytes = self.message_bytes = 0
+        for out in left:
+            if out.custody is not None and out.stage:
+                out.custody.advance(out.stage, Stage.NONE)
         return [(out.block, out.custody) for out in left if out.block is not None]
 
     # Receiving
@@ -285,6 +389,7 @@ class Session:
     def dealt_with(self, number: int) -> None:
         """A frame need not be kept by the other side any longer."""
         self.undealt_bytes -= self._undealt.pop(number, 0)
+        self._reached.pop(number, None)
         if number != self._dealt_to + 1:
             self._dealt.add(number)
             self._unsaid.append(number)
@@ -293,6 +398,21 @@ class Session:
         while self._dealt_to + 1 in self._dealt:
             self._dealt_to += 1
             self._dealt.discard(self._dealt_to)
+
+    def reach(self, number: int, stage: Stage) -> None:
+        """A frame that came is not dealt with yet, but has reached a stage."""
+        if number in self._undealt:
+            self._reached[number] = stage
+            self._reached_unsaid.append(number)
+
+    def reached_due(self) -> bytes | None:
+        """The frame that says what has been reached since the last one."""
+        said = [number for number in self._reached_unsaid[:_SAID_MAX] if number in self._reached]
+        del self._reached_unsaid[:_SAID_MAX]
+        if not said:
+            return None
+        parts = (number.to_bytes(_NUMBER, "big") + bytes([self._reached[number]]) for number in said)
+        return frame(Kind.REACHED, b"".join(parts))
 
     def ack_due(self) -> bytes | None:
         """The frame that acknowledges what has been dealt with since the last one."""

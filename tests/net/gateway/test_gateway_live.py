@@ -11,8 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.config import SchemathesisConfig
 from schemathesis.core.result import Ok
 
+import penstock
 from live_commands import running
+from net_cases import config, run, serving
 from patience import HANGS
+from penstock.net.config import GatewayConfig
+from penstock.node.settings import Times
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +61,21 @@ def test_an_event_goes_in_by_http_and_comes_out_by_a_stream(gateway: str) -> Non
         names = http.get("/metrics").text
         assert "penstock_" in names
         assert http.get("/topology").json()["name"] == "g"
+
+
+def test_a_reader_that_never_acknowledges_does_not_hold_up_requests() -> None:
+    async def main() -> None:
+        live = config(gateway=GatewayConfig(listen="http://127.0.0.1:0"), times=Times(patience=10_000.0))
+        async with (
+            serving(live) as (server,),
+            await penstock.connect(server.urls[0], name="idle") as net,
+            await net.subscribe("n > 0", ack="manual") as sub,
+            httpx.AsyncClient(base_url=str(server.gateway_url), timeout=HANGS) as http,
+        ):
+            for n in (1, 2):
+                assert (await http.post("/events", json={"n": n})).status_code == 202
+            assert (await http.post("/events", params={"ack": "taken"}, json={"n": 3})).status_code == 202
+            assert (await http.post("/events", params={"ack": "all"}, json={"n": 4})).status_code == 400
+            assert [(await sub.next(HANGS))["n"] for _ in range(3)] == [1, 2, 3]
+
+    run(main)

@@ -17,8 +17,9 @@ from penstock.net.sockets import SocketWay
 from penstock.net.world import AsyncioWorld
 from penstock.node.client.core import ClientCore, OnFailed
 from penstock.node.client.notices import Notice
-from penstock.node.client.outlet import OnSettled
+from penstock.node.client.outlet import Ack, OnSettled, stage_of
 from penstock.wire.events import encode_mapping
+from penstock.wire.sessions import Stage
 
 EventLike = Event | Mapping[str, object]
 
@@ -180,19 +181,31 @@ class Client:
 
     # Publishing
 
-    async def publish(self, event: EventLike, *, advertisement: Advertisement | None = None) -> None:
-        """Publish an event, and wait until every broker that has to pass it on, and every client that it is
-        for, has acknowledged it. Raises EventError, AccessError or NetworkError."""
-        data = encode_mapping(event)
+    async def publish(
+        self, event: EventLike, *, advertisement: Advertisement | None = None, ack: Ack = "accepted"
+    ) -> None:
+        """Publish an event; wait until it is acknowledged. Raises EventError, AccessError or NetworkError.
+
+        `ack` says what for. "accepted": each broker of a client that wants the event has it; no reader can
+        hold this up. "taken": each of these clients has it. "handled": each has acknowledged it, by
+        `event.ack()` where that is done by hand. Readers that are too slow are not waited for: see
+        docs/OPERATIONS.md.
+        """
+        stage, data = stage_of(ack), encode_mapping(event)
         key = await self._key_for(advertisement)
         await self._room()
         self._core.check_open()
-        await self._put(key, data)
+        await self._put(key, data, stage)
 
     async def publish_many(
-        self, events: Iterable[EventLike], *, advertisement: Advertisement | None = None
+        self,
+        events: Iterable[EventLike],
+        *,
+        advertisement: Advertisement | None = None,
+        ack: Ack = "accepted",
     ) -> int:
         """Publish events in order and wait until all are acknowledged; return how many there were."""
+        stage = stage_of(ack)
         key = await self._key_for(advertisement)
         count = 0
         waiting: list[asyncio.Future[None]] = []
@@ -204,7 +217,7 @@ class Client:
 
         left = iter(events)
         while some := [encode_mapping(event) for event in islice(left, _TOGETHER)]:
-            self._outlet.put_many(key, some, watch)
+            self._outlet.put_many(key, some, watch, stage)
             count += len(some)
             if self._outlet.is_full:
                 await self._room()
@@ -214,7 +227,7 @@ class Client:
         return count
 
     def publish_nowait(
-        self, event: EventLike, *, advertisement: Advertisement | None = None
+        self, event: EventLike, *, advertisement: Advertisement | None = None, ack: Ack = "accepted"
     ) -> "asyncio.Future[None]":
         """Publish an event; the future is done when it is acknowledged.
 
@@ -227,11 +240,11 @@ class Client:
         key = next(iter(advertised)) if advertisement is None else advertisement.key
         if self._outlet.is_full:
             raise NetworkError("too many events wait to be acknowledged: await flush(), or publish()")
-        return self._put(str(key), encode_mapping(event))
+        return self._put(str(key), encode_mapping(event), stage_of(ack))
 
-    def _put(self, key: str, data: bytes) -> "asyncio.Future[None]":
+    def _put(self, key: str, data: bytes, stage: Stage) -> "asyncio.Future[None]":
         settled: asyncio.Future[None] = _future()
-        self._outlet.put(key, data, partial(_settle, settled))
+        self._outlet.put(key, data, partial(_settle, settled), stage)
         return settled
 
     async def _key_for(self, advertisement: Advertisement | None) -> str:

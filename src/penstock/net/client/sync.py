@@ -11,6 +11,7 @@ from penstock.filters.parsing import PredicateLike
 from penstock.net.client.client import Advertisement, Client, EventLike
 from penstock.net.client.connecting import connect
 from penstock.net.client.subscriptions import QUEUE_DEFAULT, Acking, Received, Subscription
+from penstock.node.client.outlet import Ack
 
 T = TypeVar("T")
 
@@ -106,24 +107,31 @@ class SyncClient:
         """Say what will be published."""
         return SyncAdvertisement(self, self.call(self._client.advertise(filter)))
 
-    def publish(self, event: EventLike, *, advertisement: SyncAdvertisement | None = None) -> None:
-        """Publish an event, and wait until it is acknowledged."""
+    def publish(
+        self, event: EventLike, *, advertisement: SyncAdvertisement | None = None, ack: Ack = "accepted"
+    ) -> None:
+        """Publish an event, and wait until it is acknowledged: see `Client.publish`."""
         made = None if advertisement is None else advertisement.made
-        self.call(self._client.publish(event, advertisement=made))
+        self.call(self._client.publish(event, advertisement=made, ack=ack))
 
     def publish_many(
-        self, events: Iterable[EventLike], *, advertisement: SyncAdvertisement | None = None
+        self,
+        events: Iterable[EventLike],
+        *,
+        advertisement: SyncAdvertisement | None = None,
+        ack: Ack = "accepted",
     ) -> int:
         """Publish events in order, and wait until all are acknowledged; return how many there were."""
         made = None if advertisement is None else advertisement.made
-        return self.call(self._client.publish_many(events, advertisement=made))
+        return self.call(self._client.publish_many(events, advertisement=made, ack=ack))
 
     def publish_nowait(
-        self, event: EventLike, *, advertisement: SyncAdvertisement | None = None
+        self, event: EventLike, *, advertisement: SyncAdvertisement | None = None, ack: Ack = "accepted"
     ) -> "Future[None]":
         """Publish an event; the future is done when it is acknowledged."""
         made = None if advertisement is None else advertisement.made
-        return asyncio.run_coroutine_threadsafe(self._client.publish(event, advertisement=made), self._loop)
+        publishing = self._client.publish(event, advertisement=made, ack=ack)
+        return asyncio.run_coroutine_threadsafe(publishing, self._loop)
 
     def subscribe(
         self,

@@ -17,6 +17,7 @@ from penstock.net.gateway.cloudevents import from_binary, from_structured, media
 from penstock.net.gateway.formats import MalformedError, decode_json
 from penstock.net.gateway.ports import GatewayLimits
 from penstock.net.gateway.problems import RefusedError, detail_of, status_of
+from penstock.node.client.outlet import ACKS, Ack
 
 STRUCTURED_TYPE: Final = "application/cloudevents+json"
 BATCH_TYPE: Final = "application/cloudevents-batch+json"
@@ -93,6 +94,14 @@ def plain_event(document: object, unsupported: Unsupported = "refuse") -> Event:
     if not isinstance(document, dict):
         raise MalformedError("an event is a JSON object")
     return Event(document, unsupported=unsupported)
+
+
+def checked_ack(given: object) -> Ack:
+    """What an acknowledgement is to mean, as a request says it."""
+    for ack in ACKS:
+        if given == ack:
+            return ack
+    raise RefusedError(400, f"'ack' is {', '.join(ACKS[:-1])} or {ACKS[-1]}")
 
 
 def checked_unsupported(given: object) -> Unsupported:

@@ -6,7 +6,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from penstock.net.gateway.acting import filter_text
-from penstock.net.gateway.bodies import BATCH_TYPE, STRUCTURED_TYPE, checked_unsupported, read_events
+from penstock.net.gateway.bodies import (
+    BATCH_TYPE,
+    STRUCTURED_TYPE,
+    checked_ack,
+    checked_unsupported,
+    read_events,
+)
 from penstock.net.gateway.context import Context
 from penstock.net.gateway.formats import encode_json
 from penstock.net.gateway.metrics import metrics_text
@@ -34,15 +40,21 @@ async def publish(context: Context, request: Request) -> Response:
     """Publish the events of the body; answered when the broker has acknowledged them."""
     token = bearer_token(request.headers)
     context.check(token, "advertise")
-    given = request.query_params.getlist("unsupported")
-    if len(given) > 1:
-        raise RefusedError(400, "say 'unsupported' once")
-    unsupported = checked_unsupported(given[0] if given else "refuse")
+    unsupported = checked_unsupported(_once(request, "unsupported", "refuse"))
+    ack = checked_ack(_once(request, "ack", "accepted"))
     events = await read_events(request, context.limits, unsupported)
     if events:
-        await context.publishers.publish(token, events)
+        await context.publishers.publish(token, events, ack)
     context.accepted += len(events)
     return Response(encode_json({"accepted": len(events)}), 202, media_type=JSON_TYPE)
+
+
+def _once(request: Request, name: str, default: str) -> str:
+    """What a request says under a name."""
+    given = request.query_params.getlist(name)
+    if len(given) > 1:
+        raise RefusedError(400, f"say '{name}' once")
+    return given[0] if given else default
 
 
 async def stream(context: Context, request: Request) -> Response:

@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from penstock.net.gateway.context import Context
+from penstock.node.status import LOST
 
 _COUNTS: Final = {
     "events_in": "Events received from clients and links.",
@@ -26,9 +27,6 @@ _COUNTS: Final = {
     "stranded": "Events on links that failed, which are sent again by whoever has them.",
     "rescued": "Events of this broker's publishers that were sent again after a failure.",
     "replayed": "Events of this broker's publishers that were sent again to those who had been away.",
-    "missed": "Events that clients may have missed, because they were no longer kept.",
-    "lost": "Events given up after they were sent again several times, or whose publisher was gone.",
-    "dropped": "Events that slow clients missed.",
     "slow": "Times that a client was paused or dropped for being slow.",
     "withheld": "Events that a client was not allowed to see, and was not given.",
     "unrouted": "Events of advertisements that were gone when they came.",
@@ -74,6 +72,12 @@ class StatusCollector(Collector):
             yield _gauge(f"penstock_table_{key}", text, table.get(key))
         for key, text in _COUNTS.items():
             yield CounterMetricFamily(f"penstock_{key}", text, value=_number(counts.get(key)))
+        lost = CounterMetricFamily(
+            "penstock_lost", "Events acknowledged that somebody missed, at most.", labels=["reason"]
+        )
+        for reason in LOST:
+            lost.add_metric([reason], _number((status.get("lost") or {}).get(reason)))
+        yield lost
         wanted = [str(peer["name"]) for peer in status.get("peers") or [] if peer.get("name")]
         yield from _links(status.get("links") or [], wanted)
         yield _gauge("penstock_gateway_streams", "Event streams and WebSockets open.", self._context.streams)

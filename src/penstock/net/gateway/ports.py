@@ -12,6 +12,7 @@ import msgspec
 from penstock.broker.grants import Verb
 from penstock.model.events import Event
 from penstock.model.limits import REQUEST_LENGTH_MAX
+from penstock.node.client.outlet import Ack
 
 
 class Delivery(Protocol):
@@ -63,7 +64,7 @@ class Connection(Protocol):
     def is_connected(self) -> bool:
         """Whether it can still be used."""
 
-    async def publish_many(self, events: Sequence[Event], /) -> object:
+    async def publish_many(self, events: Sequence[Event], /, *, ack: Ack = "accepted") -> object:
         """Publish events; returns when the broker has acknowledged all of them."""
 
     async def subscribe(self, text: str, /) -> Subscription:

@@ -13,6 +13,7 @@ from penstock.model.events import Event
 from penstock.net.gateway.acting import acting, connecting
 from penstock.net.gateway.ports import Connection, Connector, GatewayLimits
 from penstock.net.gateway.problems import RefusedError
+from penstock.node.client.outlet import Ack
 
 
 class _Publisher:
@@ -48,10 +49,10 @@ class Publishers:
         self._clock = clock
         self._publishers: dict[str | None, _Publisher] = {}
 
-    async def publish(self, token: str | None, events: Sequence[Event]) -> None:
+    async def publish(self, token: str | None, events: Sequence[Event], ack: Ack = "accepted") -> None:
         """Publish; returns when the broker has acknowledged all."""
         async with self._borrowed(token) as connection, acting(self._limits):
-            await connection.publish_many(events)
+            await connection.publish_many(events, ack=ack)
 
     async def close(self) -> None:
         """End all connections."""

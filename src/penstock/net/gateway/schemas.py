@@ -98,6 +98,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "clients": {"type": "array", "items": {"type": "object"}},
             "table": {"type": "object"},
             "counts": {"type": "object"},
+            "lost": {"type": "object"},
         },
     },
 }

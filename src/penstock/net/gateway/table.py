@@ -16,6 +16,7 @@ from penstock.net.gateway.openapi import openapi_document
 from penstock.net.gateway.receiving import BATCH_COUNT, BINARY, WAIT_MAX_S, WAIT_S
 from penstock.net.gateway.schemas import Schema, ref
 from penstock.net.gateway.sse import STREAM_TYPE
+from penstock.node.client.outlet import ACKS
 
 Handler = Callable[[Context, Request], Awaitable[Response]]
 
@@ -89,6 +90,13 @@ ENDPOINTS: Final = (
                 "query",
                 {"type": "string", "enum": ["refuse", "skip"]},
                 "Whether what has no family (arrays, nulls) is refused or left out; refuse unless said.",
+            ),
+            Parameter(
+                "ack",
+                "query",
+                {"type": "string", "enum": list(ACKS)},
+                "What to wait for: all brokers concerned have the events, all clients have, or all clients "
+                "have acknowledged them; accepted unless said.",
             ),
             *_CE_HEADERS,
         ),

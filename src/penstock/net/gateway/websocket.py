@@ -14,7 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from penstock.errors import NetworkError, PenstockError
 from penstock.model.names import Id, check_id
 from penstock.net.gateway.acting import acting, filter_text
-from penstock.net.gateway.bodies import checked_unsupported, event_of
+from penstock.net.gateway.bodies import checked_ack, checked_unsupported, event_of
 from penstock.net.gateway.cloudevents import to_structured
 from penstock.net.gateway.context import Context
 from penstock.net.gateway.formats import MalformedError, decode_json, encode_json
@@ -173,8 +173,9 @@ class Socket:
     async def publish(self, message: dict[str, Any]) -> None:
         """Publish an event; the reply comes when the broker has acknowledged it."""
         event = event_of(message["event"], checked_unsupported(message.get("unsupported", "refuse")))
+        ack = checked_ack(message.get("ack", "accepted"))
         async with acting(self._limits):
-            await self._connection.publish_many([event])
+            await self._connection.publish_many([event], ack=ack)
         self._context.accepted += 1
         await self._ok(message)
 
@@ -235,7 +236,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         "Publish a plain event or a CloudEvent; with unsupported: skip, arrays and nulls are left out.",
         Socket.publish,
         ("event",),
-        ("id", "unsupported"),
+        ("id", "unsupported", "ack"),
     ),
     "advertise": Operation("Say what will be published.", Socket.advertise, ("id", "filter")),
     "withdraw": Operation("Take an advertisement back.", Socket.withdraw, ("id",)),

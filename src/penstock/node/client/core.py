@@ -32,7 +32,7 @@ from penstock.wire.requests import (
     Want,
     write_request,
 )
-from penstock.wire.sessions import Custody, Session
+from penstock.wire.sessions import Custody, Session, Stage
 
 _RESTATED: Final = 2**62 - 1
 """The number of the last request with which a client says anew what it wants."""
@@ -355,6 +355,9 @@ class ClientCore:
             if sink is not None:
                 sink.put(data[offsets[at] : offsets[at + 1]], header, numbers[at], late[at], custody)
         custody.release()
+        if not custody.is_done:
+            session.reach(number, Stage.TAKEN)
+            line.acknowledge_soon()
 
     # The end
 

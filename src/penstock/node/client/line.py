@@ -281,6 +281,8 @@ class Line:
         for kind, payload in frames:
             if kind is Kind.ACK:
                 self.session.on_ack(payload)
+            elif kind is Kind.REACHED:
+                self.session.on_reached(payload)
             elif kind is Kind.REFUSED:
                 self._refused(*msgspec.structs.astuple(read_refused(payload)))
             else:
@@ -349,9 +351,9 @@ class Line:
         if connection is None:
             return
         frames = self.session.sendable() if connection.is_writable else []
-        ack = self.session.ack_due()
-        if ack is not None:
-            frames.append(ack)
+        for due in (self.session.reached_due(), self.session.ack_due()):
+            if due is not None:
+                frames.append(due)
         if frames:
             connection.write(frames)
 

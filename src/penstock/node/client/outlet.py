@@ -1,14 +1,14 @@
 """What a client publishes: numbered by itself, gathered into blocks, kept until acknowledged."""
 
 from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from penstock.errors import AccessError, LimitError
+from penstock.errors import AccessError, LimitError, PenstockError
 from penstock.node.world import World
 from penstock.wire.blocks import Block, Header
-from penstock.wire.sessions import Custody, Session
+from penstock.wire.sessions import Custody, Session, Stage
 
 BLOCK_BYTES: Final = 256 * 1024
 """Bytes after which a block is sent off, full or not."""
@@ -24,7 +24,22 @@ _BUFFER_WINDOWS: Final = 2
 """So many windows of bytes may wait before publishers have to."""
 
 OnSettled: TypeAlias = Callable[[Exception | None], object]
-"""Told once that what was published is acknowledged, or why it is not."""
+"""Told once that what was published has reached the stage that was asked for, or why it has not."""
+
+FIRST: Final = Stage.ACCEPTED
+"""What publishers wait for by default: no reader can hold it up."""
+
+Ack: TypeAlias = Literal["accepted", "taken", "handled"]
+"""What an acknowledgement means, as publishers say it: see `penstock.wire.sessions.Stage`."""
+
+ACKS: Final[tuple[Ack, ...]] = get_args(Ack)
+
+
+def stage_of(ack: str) -> Stage:
+    """The stage that an acknowledgement waits for. Raises PenstockError."""
+    if ack not in ACKS:
+        raise PenstockError(f"ack={ack!r:.40}: say {', '.join(map(repr, ACKS[:-1]))} or {ACKS[-1]!r}")
+    return Stage[ack.upper()]
 
 
 class RejectedError(AccessError):
@@ -38,27 +53,36 @@ class RejectedError(AccessError):
 class _Gathering:
     """The next block of one advertisement; then, one that is not acknowledged."""
 
-    __slots__ = ("events", "on_settled", "size", "waiting")
+    __slots__ = ("events", "on_settled", "size", "stage", "waiting")
 
-    def __init__(self, on_settled: OnSettled | None = None) -> None:
+    def __init__(self, on_settled: OnSettled | None = None, stage: Stage = FIRST) -> None:
         self.events: list[bytes] = []
         self.on_settled = on_settled
-        """Whoever waits for all of them."""
-        self.waiting: list[tuple[int, OnSettled]] = []
-        """Whoever waits for one of them, and which."""
+        """Whoever waits for all of them to reach a stage."""
+        self.stage = stage
+        self.waiting: list[tuple[int, OnSettled, Stage]] = []
+        """Whoever waits for one of them, for which, and for which stage."""
         self.size = 0
 
-    def settle(self, first: int, whys: dict[int, str]) -> None:
-        """They are acknowledged, but for those numbers that were not accepted."""
-        for at, one in self.waiting:
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether anybody waits for it."""
+        return bool(self.waiting) or self.on_settled is not None
+
+    def settle(self, first: int, whys: dict[int, str], stage: Stage) -> None:
+        """They have reached a stage, but for those numbers that were not accepted."""
+        due = [one for one in self.waiting if one[2] <= stage]
+        self.waiting = [one for one in self.waiting if one[2] > stage]
+        for at, one, _stage in due:
             why = whys.get(first + at)
             one(None if why is None else RejectedError(why, 1))
-        if self.on_settled is not None:
-            self.on_settled(RejectedError(next(iter(whys.values())), len(whys)) if whys else None)
+        if self.on_settled is not None and self.stage <= stage:
+            on_settled, self.on_settled = self.on_settled, None
+            on_settled(RejectedError(next(iter(whys.values())), len(whys)) if whys else None)
 
     def fail(self, error: Exception) -> None:
         """They will not be acknowledged."""
-        for _at, one in self.waiting:
+        for _at, one, _stage in self.waiting:
             one(error)
         if self.on_settled is not None:
             self.on_settled(error)
@@ -78,7 +102,7 @@ class Outlet:
         self._gathering: dict[str, _Gathering] = {}
         self._flushing = False
         self._session: Session | None = None
-        # In the order in which they were sent, so that a run can be repeated.
+        # Those that somebody waits for, in the order in which they were sent, so that a run can be repeated.
         self._open: dict[_Gathering, None] = {}
         self._when_room: list[Callable[[], object]] = []
         self._when_settled: list[Callable[[], object]] = []
@@ -98,8 +122,8 @@ class Outlet:
 
     # Publishing
 
-    def put(self, key: str, event: bytes, on_settled: OnSettled) -> None:
-        """Publish an event under an advertisement."""
+    def put(self, key: str, event: bytes, on_settled: OnSettled, stage: Stage = FIRST) -> None:
+        """Publish an event under an advertisement, and tell when it has reached a stage."""
         size = self._checked_size(event)
         gathering = self._gathering.get(key)
         if gathering is not None and gathering.size + size > self.frame_bytes - _FRAME_OVERHEAD:
@@ -107,7 +131,7 @@ class Outlet:
             gathering = None
         if gathering is None:
             gathering = self._gathering[key] = _Gathering()
-        gathering.waiting.append((len(gathering.events), on_settled))
+        gathering.waiting.append((len(gathering.events), on_settled, stage))
         gathering.events.append(event)
         gathering.size += size
         if gathering.size >= BLOCK_BYTES or len(gathering.events) >= BLOCK_EVENTS:
@@ -116,19 +140,21 @@ class Outlet:
             self._flushing = True
             self._world.call_later(0, self.flush)
 
-    def put_many(self, key: str, events: list[bytes], watch: Callable[[], OnSettled]) -> None:
+    def put_many(
+        self, key: str, events: list[bytes], watch: Callable[[], OnSettled], stage: Stage = FIRST
+    ) -> None:
         """Publish events; of each block into which they are cut, whom `watch` gives is told."""
         room = min(BLOCK_BYTES, self.frame_bytes - _FRAME_OVERHEAD)
         if sum(map(len, events)) + len(events) * _EVENT_OVERHEAD > room or len(events) > BLOCK_EVENTS:
             if len(events) == 1:
-                self.put(key, events[0], watch())
+                self.put(key, events[0], watch(), stage)
                 return
             middle = len(events) // 2
-            self.put_many(key, events[:middle], watch)
-            self.put_many(key, events[middle:], watch)
+            self.put_many(key, events[:middle], watch, stage)
+            self.put_many(key, events[middle:], watch, stage)
             return
         self._send(key)
-        gathering = self._gathering[key] = _Gathering(watch())
+        gathering = self._gathering[key] = _Gathering(watch(), stage)
         gathering.events = events
         self._send(key)
 
@@ -136,7 +162,7 @@ class Outlet:
         """Publish one event by itself, marked."""
         self._checked_size(event)
         self._send(key)
-        gathering = self._gathering[key] = _Gathering(on_settled)
+        gathering = self._gathering[key] = _Gathering(on_settled, Stage.HANDLED)
         gathering.events.append(event)
         self._send(key, trace)
 
@@ -164,6 +190,7 @@ class Outlet:
         block = Block.of(Header(key, "", trace=trace), range(first, last), gathering.events)
         self._open[gathering] = None
         custody = Custody(lambda _succeeded: self._done(key, first, last, gathering))
+        custody.watch(lambda stage: self._reached(key, first, last, gathering, stage))
         self._session.push_block(block, custody)
         custody.release()
         if self.is_full:
@@ -173,17 +200,24 @@ class Outlet:
     # What becomes of it
 
     def _done(self, key: str, first: int, last: int, gathering: _Gathering) -> None:
-        is_waited_for = gathering in self._open
-        if is_waited_for:
-            del self._open[gathering]
-        whys: dict[int, str] = {}
+        self._reached(key, first, last, gathering, Stage.HANDLED)
         if self._rejected:
-            found = ((n, self._rejected.pop((key, n), None)) for n in range(first, last))
-            whys = {n: why for n, why in found if why is not None}
-        if is_waited_for:
-            gathering.settle(first, whys)
+            for number in range(first, last):
+                self._rejected.pop((key, number), None)
         if not self.is_full:
             self._make_room()
+
+    def _reached(self, key: str, first: int, last: int, gathering: _Gathering, stage: Stage) -> None:
+        """Tell whoever waits for no more than this stage."""
+        if gathering not in self._open:
+            return
+        whys: dict[int, str] = {}
+        if self._rejected:
+            found = ((n, self._rejected.get((key, n))) for n in range(first, last))
+            whys = {n: why for n, why in found if why is not None}
+        gathering.settle(first, whys, stage)
+        if not gathering.is_waited_for:
+            self._open.pop(gathering, None)
         if not self._open:
             self._tell(self._when_settled)
 

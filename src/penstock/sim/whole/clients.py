@@ -15,7 +15,7 @@ from penstock.sim.clients import Client
 from penstock.sim.whole.process import Process
 from penstock.wire.blocks import Block, Header
 from penstock.wire.messages import Publish
-from penstock.wire.sessions import Custody
+from penstock.wire.sessions import Custody, Stage
 
 if TYPE_CHECKING:
     from penstock.sim.whole.network import WholeNetwork
@@ -76,6 +76,8 @@ class WholeClient(Client):
         self.process = process
         self.is_gateway = is_gateway
         self.lag = 0.0
+        self.waits_for = Stage(1 + len(network.clients) % 3)
+        """What acknowledges its events. All stages are in use among a few clients."""
         self.since = network.now
         """When it became the client that it is."""
         self.asked_at: dict[Key, float] = {}
@@ -247,7 +249,7 @@ class WholeClient(Client):
             key = str(number)
         if not key or self.core.line.is_closed:
             return None
-        self.core.outlet.put(key, encode_event(event), on_settled)
+        self.core.outlet.put(key, encode_event(event), on_settled, self.waits_for)
         return Publish(event, Header("", self.origin(key)), self.next_number(key))
 
     # What comes
