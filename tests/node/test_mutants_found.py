@@ -321,6 +321,36 @@ def test_what_was_accepted_arrives_though_its_publisher_left_and_a_broker_on_the
     assert net.seen.got == {"s": [1]}
 
 
+def test_what_all_filters_of_a_subscription_match_is_not_missed_when_it_changed_while_cut_off() -> None:
+    net = Net(["ab"], p=["a"], s=["b"])
+    net.network.cut("a", "b")
+    net.run(0.5)
+    net.publish(1, 2, 3)
+    net.run(10.0)
+    for text in ("x >= 2", "x >= 0 and x != 3"):
+        net.network.subscribe(net.s, "s", parse(text))
+        net.run(1.0)
+    net.network.heal("a", "b")
+    net.run(10.0)
+    # It was subscribed to all of them when they were published, and to 1 and 2 in the end.
+    assert net.seen.got == {"s": [1, 2]}
+
+
+def test_a_subscription_that_was_narrow_before_gets_nothing_more_from_then() -> None:
+    net = Net(["ab"], p=["a"], s=["b"])
+    net.network.subscribe(net.s, "s", parse("x >= 2"))
+    net.run(5.0)
+    net.network.cut("a", "b")
+    net.run(0.5)
+    net.publish(1, 2)
+    net.run(10.0)
+    net.network.subscribe(net.s, "s", ALL)
+    net.run(1.0)
+    net.network.heal("a", "b")
+    net.run(10.0)
+    assert net.seen.got == {"s": [2]}
+
+
 # One broker, frame by frame
 
 

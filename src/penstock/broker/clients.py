@@ -1,7 +1,7 @@
 """What clients have asked for and advertised: their own names, and those that the network knows them by."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from penstock.broker.grants import EVERYTHING, Grants
 from penstock.broker.local import NO_LIMITS, Limits, LinkUp
@@ -11,6 +11,16 @@ from penstock.routing.schemes.scheme import Source
 
 CLOCKS_SHARE: Final = 0.02
 """By how much two clocks may differ over a time, as a share of it: far more than those of machines do."""
+
+_MADE_MAX: Final = 8
+"""Changes of a subscription that are remembered."""
+
+
+class Made(NamedTuple):
+    """A subscription, and since when it is so; at whichever broker."""
+
+    at: float
+    filter: Predicate
 
 
 class Client:
@@ -22,7 +32,7 @@ class Client:
         "came_at",
         "grants",
         "limits",
-        "made_at",
+        "made",
         "missing_since",
         "names",
         "origin",
@@ -38,8 +48,8 @@ class Client:
         """The network's name of each subscription, by the client's."""
         self.names: dict[Key, Key] = {}
         """The client's name, by the network's."""
-        self.made_at: dict[Key, float] = {}
-        """When each subscription was made or last changed, at whichever broker, by the client's name."""
+        self.made: dict[Key, tuple[Made, ...]] = {}
+        """Each subscription and what it was before it was changed, the last first, by the client's name."""
         self._last_made_at = float("-inf")
         self.advertisements: dict[Key, Tree] = {}
         self.came_at = 0.0
@@ -53,16 +63,24 @@ class Client:
         client.came_at = now
         return client
 
-    def make(self, key: Key, made_at: float) -> None:
+    def make(self, key: Key, made_at: float, predicate: Predicate) -> None:
         """A subscription was made, or changed, at a time."""
-        self.made_at[key] = made_at
+        self.made[key] = (Made(made_at, predicate), *self.made.get(key, ()))[:_MADE_MAX]
         self._last_made_at = max(self._last_made_at, made_at)
 
-    def younger_than(self, age: float, now: float) -> list[Key]:
-        """The subscriptions that were made after events of this age had been published."""
-        if (now - self._last_made_at) * (1 + CLOCKS_SHARE) >= age:
-            return []
-        return [key for key, made_at in self.made_at.items() if (now - made_at) * (1 + CLOCKS_SHARE) < age]
+    def younger_than(self, age: float, now: float, keys: Iterable[Key]) -> dict[Key, Predicate | None]:
+        """Of subscriptions, those that were made or changed after events of this age had been published.
+
+        With what each was then; None if it was not there.
+        """
+        latest = now - age / (1 + CLOCKS_SHARE)
+        if self._last_made_at <= latest:
+            return {}
+        return {
+            key: next((one.filter for one in made if one.at <= latest), None)
+            for key in keys
+            if (made := self.made.get(key, ())) and made[0].at > latest
+        }
 
     def why_not_subscribe(self, key: Key, predicate: Predicate) -> str | None:
         """What to say to a client that may not subscribe to this; None if it may."""

@@ -235,11 +235,11 @@ class FloodNode:
             if why_not is None:
                 client.subscriptions[message.key] = str(message.key)
                 client.names[message.key] = message.key
-                client.make(message.key, now - message.age)
+                client.make(message.key, now - message.age, predicate)
                 self._table.put(Source(link, message.key), Entry(predicate, frozenset({_ANYWHERE})))
             return why_not
         if client.subscriptions.pop(message.key, None) is not None:
-            del client.names[message.key], client.made_at[message.key]
+            del client.names[message.key], client.made[message.key]
             self._table.drop(Source(link, message.key))
         return None
 

@@ -22,6 +22,7 @@ from penstock.broker.needs import Matching
 from penstock.broker.seen import Marked, Seen
 from penstock.filters.filter import ALWAYS
 from penstock.filters.predicate import Predicate
+from penstock.model.names import Key
 from penstock.wire.blocks import HOPS_MAX, Block, Header
 from penstock.wire.messages import Events, Publish
 
@@ -182,13 +183,22 @@ class Forwarding:
                 missed, _had = part.split(is_new if type(part) is Block else bool(is_new[0]))  # type: ignore[arg-type]
             client = self._clients.get(to)
             if missed is not None and client is not None:
-                missed = missed.without_keys(client.younger_than(given.age, now))
+                missed = self._due(missed, client, now)
             if missed is None:
                 continue
             if client is not None:
                 self._deliver(to, missed, effects)
             elif goes_on and to != link:
                 effects.append(Send(to, missed))
+
+    def _due(self, events: Events, client: Client, now: float) -> Events | None:
+        """Of events that are sent again, those that subscriptions wanted when they were published too."""
+        keys: Iterable[Key] = () if events.keys is None else dict.fromkeys(events.keys)
+        refused: dict[Key, Any] = {}
+        for key, before in client.younger_than(events.header.age, now, keys).items():
+            held = False if before is None else self._matching.holds(before, events)
+            refused[key] = not held if type(events) is Publish else ~np.broadcast_to(held, len(events))
+        return events.without_keys(refused)
 
     def _new(self, events: Events) -> Any:
         """Which events are to be passed on, because they have not come before."""

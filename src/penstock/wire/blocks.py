@@ -5,7 +5,7 @@ and pass them on as bytes. Each has the number that its publisher gave it, and o
 of the subscriptions that it is for.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
@@ -161,13 +161,14 @@ class Block:
         """The same events, for these subscriptions."""
         return Block(self.header, self.numbers, self.offsets, self.data, keys, key_offsets)
 
-    def without_keys(self, keys: Collection[Key]) -> "Block | None":
-        """The events that are for other subscriptions than these too, and for which; None if none is."""
-        if self.keys is None or self.key_offsets is None:
+    def without_keys(self, refused: Mapping[Key, NDArray[np.bool_]]) -> "Block | None":
+        """The same without subscriptions that are refused events, by their keys; None if nothing is left."""
+        if self.keys is None or self.key_offsets is None or not refused:
             return self
-        kept = ~np.isin(self.keys, np.array(list(keys), np.int64))
-        if kept.all():
-            return self
+        kept: NDArray[np.bool_] = np.ones(len(self.keys), np.bool_)
+        events = np.repeat(np.arange(len(self)), np.diff(self.key_offsets))
+        for key, those in refused.items():
+            kept &= (self.keys != key) | ~those[events]
         lengths = np.diff(np.append(0, np.cumsum(kept))[self.key_offsets])
         if not lengths.any():
             return None

@@ -9,7 +9,7 @@ A protocol may bring messages of its own: subclasses of Message, which its codec
 (`penstock.wire.codec`). Events travel as `Publish`, or many at once as `penstock.wire.blocks.Block`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
@@ -250,9 +250,9 @@ class Publish(Message, frozen=True, gc=False):
         """The same event under another header."""
         return Publish(self.event, header, self.numbers, self.filters, self.keys)
 
-    def without_keys(self, keys: Collection[Key]) -> "Publish | None":
-        """The same for other subscriptions than these; None if there are none."""
-        left = tuple(key for key in self.keys or () if key not in keys)
+    def without_keys(self, refused: Mapping[Key, bool]) -> "Publish | None":
+        """The same without subscriptions that are refused it, by their keys; None if nothing is left."""
+        left = tuple(key for key in self.keys or () if not refused.get(key))
         return Publish(self.event, self.header, self.numbers, self.filters, left) if left else None
 
     def as_block(self) -> Block:

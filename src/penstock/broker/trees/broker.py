@@ -254,7 +254,7 @@ class Broker:
         # A name of its own for each filter, so that nobody has to compare the filters of one subscription.
         name = self._new_name()
         self._subscribing.on_client_subscribe(message, link, name)
-        client.make(message.key, now - message.age)
+        client.make(message.key, now - message.age, predicate)
         entry = self.table.get(Source(link, name))
         if message.seconds and entry is not None:
             client.missing_since = now - message.seconds

@@ -40,6 +40,9 @@ _RESTATED: Final = 2**62 - 1
 _BYE_SECONDS_MAX: Final = 2.0
 """A broker has so long to answer a goodbye."""
 
+_CHANGES_S: Final = 60.0
+"""Seconds for which events from before a change may yet come: for so long brokers keep them."""
+
 OnDone: TypeAlias = Callable[[], object]
 OnKey: TypeAlias = Callable[[str], object]
 OnJson: TypeAlias = Callable[[bytes], object]
@@ -94,7 +97,8 @@ class ClientCore:
         self.wanted: dict[int, str] = {}
         """Filters of subscriptions by their keys."""
         self._made_at: dict[int, float] = {}
-        """When each subscription was made or last changed."""
+        self._changed_at: dict[int, float] = {}
+        """When each subscription was made, and when it was last changed."""
         self._sinks: dict[int, Sink] = {}
         self._world = world
         self._timeout = timeout
@@ -136,7 +140,7 @@ class ClientCore:
         self._intake.is_restating = bool(self.wanted)
         last = next(reversed(self.wanted), None)
         for key, text in self.wanted.items():
-            age = max(0.0, self._world.time() - self._made_at[key])
+            age = max(0.0, self._world.time() - self._settled_at(key))
             self._say(Want(_RESTATED if key == last else 0, key, text, silent, age))
         for request, _on_done, _on_failed in self._asked.values():
             self._say(request)
@@ -144,6 +148,15 @@ class ClientCore:
 
     def _say(self, request: Request) -> None:
         self.line.session.push_message(write_request(request))
+
+    def _settled_at(self, key: int) -> float:
+        """Since when a subscription gets events from its next broker.
+
+        That knows nothing of earlier filters: events from before a late change may be due by both.
+        """
+        changed_at = self._changed_at.get(key, float("-inf"))
+        is_late = self._world.time() - changed_at < _CHANGES_S
+        return self._made_at[key] if is_late else max(self._made_at[key], changed_at)
 
     # Requests
 
@@ -270,7 +283,8 @@ class ClientCore:
 
         def done(_json: bytes) -> None:
             if key in self.wanted:
-                self.wanted[key], self._made_at[key] = text, asked_at
+                self._made_at[key] = self._settled_at(key)
+                self.wanted[key], self._changed_at[key] = text, asked_at
             on_done()
 
         return self.ask(lambda number: Want(number, key, text), done, on_failed)
@@ -293,6 +307,7 @@ class ClientCore:
         """End a subscription here; return whether the broker has to know."""
         self._sinks.pop(key, None)
         self._made_at.pop(key, None)
+        self._changed_at.pop(key, None)
         is_wanted = self.wanted.pop(key, None) is not None
         self._drop_asked(Want, key)
         return is_wanted and not self.line.is_closed

@@ -100,6 +100,8 @@ class Kept(WholeChecker):
         """Who was known to want each event, and who had it: a client, and the key of a subscription."""
         self._taken: dict[tuple[str, Key], tuple[float, Predicate]] = {}
         """When a client's broker has taken a subscription, and what it was."""
+        self._filters: dict[tuple[str, Key], list[tuple[float, Predicate]]] = {}
+        """All that a subscription has been, and since when."""
         self._told: dict[str, list[tuple[float, str]]] = {}
         self._last_calm = 0.0
         self._homes: dict[str, str] = {}
@@ -124,10 +126,14 @@ class Kept(WholeChecker):
     def _clients(self) -> Iterable[WholeClient]:
         return self.network.clients.values()
 
-    def _is_known(self, publisher: WholeClient, client: Client, key: Key, predicate: Predicate) -> bool:
+    def _is_known(self, publisher: WholeClient, client: WholeClient, key: Key, predicate: Predicate) -> bool:
         """Whether a subscription has had the time to reach its publisher's broker while nothing was wrong."""
         at, taken = self._taken.get((client.name, key), (float("inf"), None))
-        if taken != predicate or max(at, publisher.advertised_at) + _SPREAD > self._last_calm:
+        if (
+            taken != predicate
+            or at < client.since
+            or max(at, publisher.advertised_at) + _SPREAD > self._last_calm
+        ):
             return False
         return self._homes.get(client.name) in self._reach.get(publisher.name, frozenset())
 
@@ -140,6 +146,7 @@ class Kept(WholeChecker):
         predicate = client.subscriptions.get(key)
         if predicate is not None:
             self._taken[client.name, key] = now, predicate
+            self._filters.setdefault((client.name, key), []).append((now, predicate))
 
     def on_publish(self, client: Client, publish: Publish, now: float) -> None:  # noqa: D102
         self._look()
@@ -198,7 +205,7 @@ class Kept(WholeChecker):
     ) -> None:
         """What was settled before a subscription was made comes only if it was still on its way."""
         on_its_way = self.network.times.resume + _SPREAD + CLOCKS_SHARE * (now - sent.at)
-        old = [key for key in keys if client.asked_at[key] > settled_at + on_its_way]
+        old = [key for key in keys if client.made_at[key] > settled_at + on_its_way]
         if old and not any(fault.kind in _HOLDING_UP for fault in self.network.timeline.during(sent.at, now)):
             called = f"{_called(sent)}, acknowledged at {settled_at:.3f}"
             self._wrong.append(f"{client.name} got {called}, for {old}, which it asked for later")
@@ -247,8 +254,8 @@ class Kept(WholeChecker):
         if sent.settled_at is None or sent.error is not None or client.who != called:
             self._void += 1
             return True
-        # What was changed or taken back meanwhile may have come or not.
-        if key not in client.subscriptions or self._taken[client.name, key][0] > sent.at:
+        # What was taken back meanwhile, or wanted no more, may have come or not.
+        if not self._is_wanted_still(sent, client, key):
             self._void += 1
             return True
         excuse = self._excuse(sent, sent.settled_at, client)
@@ -258,6 +265,18 @@ class Kept(WholeChecker):
         if excuse == "told":
             self._lost.add((client.name, name))
         return bool(excuse)
+
+    def _is_wanted_still(self, sent: Sent, client: WholeClient, key: Key) -> bool:
+        """Whether a subscription was there all the time since an event, and its filters have matched that."""
+        if key not in client.subscriptions or client.made_at[key] > sent.at:
+            return False
+        if client.subscriptions[key] != self._taken[client.name, key][1]:
+            return False
+        return all(
+            predicate.matches(sent.event)
+            for at, predicate in self._filters[client.name, key]
+            if at >= sent.at
+        )
 
     def _uncounted(self) -> Iterator[str]:
         """What was acknowledged and missed is counted by a broker, unless the broker is no more."""

@@ -80,8 +80,8 @@ class WholeClient(Client):
         """What acknowledges its events. All stages are in use among a few clients."""
         self.since = network.now
         """When it became the client that it is."""
-        self.asked_at: dict[Key, float] = {}
-        """When it last subscribed under each key, or changed the filter there."""
+        self.made_at: dict[Key, float] = {}
+        """When it last subscribed under each key."""
         self.advertised_at = 0.0
         """When it last changed what it advertises."""
         self._homes: list[tuple[float, str]] = []
@@ -218,7 +218,6 @@ class WholeClient(Client):
         """Subscribe, or have another filter under the same key."""
         if self.core.line.is_closed:
             return
-        self.asked_at[key] = self._network.now
         known = self._keys.get(("s", key))
         text = predicate.to_sql()
 
@@ -229,6 +228,7 @@ class WholeClient(Client):
             self.core.change(known, text, done, self._broken)
         else:
             number = self._keys["s", key] = self.core.new_key()
+            self.made_at[key] = self._network.now
             self.core.subscribe(number, text, _Sink(self, key), done, self._broken)
 
     def say_unsubscribe(self, key: Key) -> None:
