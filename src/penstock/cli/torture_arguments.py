@@ -94,8 +94,7 @@ def add_torture_command(commands: "Commands[argparse.ArgumentParser]") -> None:
     torture.add_argument(
         "--single-homed",
         action="store_true",
-        help="give the first publisher and the first subscriber one broker only, without which they are "
-        "separated from the others",
+        help="give the first publisher and the first subscriber one broker only",
     )
     torture.add_argument(
         "--keep-logs", metavar="FOLDER", help="leave here what brokers print and what clients notice"

@@ -43,6 +43,8 @@ class Verdict(msgspec.Struct):
     """How often clients were told `missed`."""
     missed_in_vain: int = 0
     """And how often, though they have missed nothing."""
+    excused: list[str] = []
+    """What of that, in words."""
     rows: dict[str, Figures] = {}
     """Figures by kind of fault, and of all."""
     wrong: list[str] = []
@@ -75,6 +77,7 @@ class _Judge:
         self._interests: dict[Who, Interest] = {one.subscription: one for one in interests}
         self._excuses = excuses
         self._why: Counter[str] = Counter()
+        self._excused: Counter[str] = Counter()
         self._missing: set[int] = set()
         """Clients that did not get something."""
         self._tables = Tables(excuses.happened)
@@ -138,6 +141,7 @@ class _Judge:
         self._tell(found)
         for subscription, count in self._strays.items():
             self._wrong.add("unknown", f"{count} events to subscription {subscription}, which nobody has")
+        verdict.excused = [f"{text}, {count:,} events" for text, count in self._excused.items()]
         verdict.rows = dict(self._tables.rows)
         verdict.wrong = list(self._wrong.told())
         return verdict
@@ -149,6 +153,9 @@ class _Judge:
         why = self._excuses.excuse(one, client)
         self._why[why] += 1
         self._missing.add(client)
+        if why:
+            brokers = "+".join(sorted(one.brokers))
+            self._excused[f"{why}: from client {one.publisher} at {brokers} to client {client}"] += 1
         for row in self._tables.of(one):
             row.lost += not why
             row.told += why in ("told", "given up")

@@ -207,6 +207,8 @@ class Torture:
         await self._rest(plan, wishes, Excuses(self._network, happened, self.records.told[heard:]), patience)
         excuses = Excuses(self._network, happened, self.records.told[heard:])
         row.verdict = self._verdict(plan.number, wishes, excuses, calm=not plan.faults)
+        for text in row.verdict.excused:
+            self.records.note(f"excused: {text}")
         return _Judged(
             row, wishes, excuses, not plan.faults, len(self.records.delivered.get(plan.number, []))
         )
