@@ -164,13 +164,15 @@ def test_every_kind_of_fault_has_its_turn(network: Network) -> None:
     assert {fault.kind for plan in plans for fault in plan.faults} == set(KINDS)
 
 
-@pytest.mark.property
-@given(networks, st.integers(1, 20))
-def test_an_event_is_wanted_by_several(network: Network, number: int) -> None:
-    plan = draw_round(network, number, kinds=(), seconds=5, events=300)
-    filters = [as_predicate(text) for text in plan.filters]
-    wanted = sum(f.matches(event) for burst in plan.bursts for event in burst.events for f in filters)
-    assert wanted > 0
+def test_an_event_is_wanted_by_two_of_eight_subscriptions_or_more() -> None:
+    wanted = events = 0
+    for seed in range(20):
+        plan = draw_round(draw_network(seed, 7), 1, kinds=(), seconds=5, events=50)
+        filters = [as_predicate(text) for text in plan.filters]
+        drawn = [event for burst in plan.bursts for event in burst.events]
+        events += len(drawn)
+        wanted += sum(f.matches(event) for event in drawn for f in filters)
+    assert wanted > 2 * events
 
 
 @pytest.mark.parametrize("brokers", [0, 3, 51])

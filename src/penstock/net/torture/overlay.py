@@ -24,6 +24,7 @@ class Overlay:
         self.doors: dict[tuple[int, int], Proxy] = {}
         """By client and broker."""
         self._ports: list[int] = []
+        self._locks = [asyncio.Lock() for _ in range(network.brokers)]
         self._harms: dict[Proxy, list[Fault]] = {}
         """The faults that each proxy suffers from now: one that is mended leaves the others."""
 
@@ -79,10 +80,10 @@ class Overlay:
         """Have a fault happen, wait, and mend it; say what went wrong that should not have."""
         if fault.kind in STRANGERS:
             return await self._suffer_stranger(fault)
-        if fault.kind in ENDING:
-            return await self._end_and_restart(self.brokers[fault.target], fault)
-        if fault.kind == "pause":
-            return await self._pause(self.brokers[fault.target], fault)
+        if fault.on == "broker":
+            # One after the other: a broker that drains takes longer to end than is planned.
+            async with self._locks[fault.target]:
+                return await self._suffer_process(self.brokers[fault.target], fault)
         proxies = self._proxies(fault)
         for proxy in proxies:
             self._harms.setdefault(proxy, []).append(fault)
@@ -93,6 +94,11 @@ class Overlay:
             for proxy in proxies:
                 self._mend(proxy, fault)
         return []
+
+    async def _suffer_process(self, broker: BrokerProcess, fault: Fault) -> list[str]:
+        if fault.kind in ENDING:
+            return await self._end_and_restart(broker, fault)
+        return await self._pause(broker, fault)
 
     def _mend(self, proxy: Proxy, fault: Fault) -> None:
         """Mend this fault only."""
