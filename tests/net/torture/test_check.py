@@ -191,6 +191,9 @@ def test_an_event_that_nobody_there_wants_is_found(case: Case, spot: float) -> N
     one, wish = strangers[int(spot * len(strangers))]
     spoilt = [*case.delivered, Delivered(wish.subscription, *one.key, one.event, 9.0, late=True)]
     assert "unwanted" in case.sorts(spoilt)
+    rows = case.judged(spoilt).rows[ALL]
+    assert (rows.late, rows.longest_gap_s) == (0, case.judged(case.delivered).rows[ALL].longest_gap_s)
+    assert case.judged(spoilt).unwanted == 1
     assert case.sorts(spoilt, case.everybody) == {"unwanted"}
 
 

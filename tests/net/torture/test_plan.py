@@ -126,7 +126,7 @@ def test_there_are_as_many_faults_as_asked_for_and_brokers_end_apart(network: Ne
     assert kinds == set(KINDS)
     # Who keeps events ends only while nobody is away for long, but for some rounds.
     ends = [fault for fault in plan.faults if fault.kind in ENDING]
-    away = ("pause", "freeze", "split", "oneway", "long")
+    away = ("pause", "freeze", "split", "oneway", "long", "dead")
     assert not ends or not any(fault.kind in away for fault in plan.faults)
 
 

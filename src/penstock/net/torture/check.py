@@ -87,7 +87,8 @@ class _Judge:
         self._wrong = _Wrong()
         self._verdict = Verdict()
         self._ledger = Ledger()
-        wanting: dict[Name, list[int]] = {key: [] for key in self._known}
+        self._wanting: dict[Name, list[int]] = {key: [] for key in self._known}
+        wanting = self._wanting
         for interest in self._interests.values():
             for one in wanted(interest, published):
                 wanting[one.key].append(interest.subscription)
@@ -114,7 +115,7 @@ class _Judge:
             one = self._known.get(key)
             if one is None:
                 continue
-            if not one.is_probe:
+            if not one.is_probe and delivery.subscription in self._wanting[key]:
                 self._came[self._interests[delivery.subscription].client].append((delivery, one))
                 if delivery.late:
                     for row in self._tables.of(one):

@@ -61,7 +61,7 @@ _LEAD: Final = 3.0
 _APART: Final = 1.0
 """Seconds between faults at the same place, and longer than a broker takes to start again."""
 
-_PARTING: Final = ("pause", "freeze", "split", "oneway", "long")
+_PARTING: Final = ("pause", "freeze", "split", "oneway", "long", "dead")
 """Kinds by which somebody is away for long."""
 
 _REJOINING: Final = 6.0
