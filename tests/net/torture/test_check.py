@@ -46,7 +46,7 @@ class Case(msgspec.Struct):
     @property
     def everybody(self) -> list[Told]:
         """Notices that excuse every loss."""
-        return [Told(99.0, client, "missed") for client in {wish.client for wish in self.interests}]
+        return [Told(99.0, client, "missed", 999) for client in {wish.client for wish in self.interests}]
 
     def client(self, delivery: Delivered) -> int:
         return self.interests[delivery.subscription].client
@@ -114,9 +114,12 @@ def test_a_lost_event_is_excused_only_if_its_subscriber_is_told(case: Case, spot
     lost = case.delivered[number]
     one = next(one for one in case.published if one.key == lost.key)
     subscriber = case.client(lost)
-    verdict = case.judged(spoilt, [Told(one.at, subscriber, "missed")])
+    verdict = case.judged(spoilt, [Told(one.at, subscriber, "missed", 1)])
     assert (verdict.wrong, verdict.told, verdict.rows[ALL].told, verdict.lost) == ([], 1, 1, 0)
     assert (verdict.missed_notices, verdict.missed_in_vain) == (1, 0)
+    # Who is told of fewer events than it has missed is not told; who is dropped may have missed any.
+    assert case.sorts(spoilt, [Told(one.at, subscriber, "missed", 0)]) == {"untold"}
+    assert case.sorts(spoilt, [Told(one.at, subscriber, "dropped", 0)]) == set()
     other = next(n for n in range(99) if n not in (subscriber, one.publisher))
     for told in (
         Told(one.at - 0.01, subscriber, "missed"),

@@ -80,7 +80,7 @@ class Hub:
         self.is_down = True
         await asyncio.sleep(fault.length)
         if self.tells:
-            self.listeners[fault.target](Notice("missed", "something", 0))
+            self.listeners[fault.target](Notice("missed", "something", 10_000))
         self.is_down = self.stays_down
         return self.complaints
 

@@ -78,6 +78,8 @@ class _Judge:
         self._excuses = excuses
         self._why: Counter[str] = Counter()
         self._excused: Counter[str] = Counter()
+        self._told: defaultdict[int, set[Name]] = defaultdict(set)
+        """By client: what it did not get, and was told of."""
         self._missing: set[int] = set()
         """Clients that did not get something."""
         self._tables = Tables(excuses.happened)
@@ -136,6 +138,10 @@ class _Judge:
             if notice.kind == "missed":
                 verdict.missed_notices += 1
                 verdict.missed_in_vain += notice.client not in self._missing
+        for client, keys in self._told.items():
+            if len(keys) > (most := self._excuses.most_missed(client)):
+                text = f"client {client} missed {len(keys):,} events, and was told of {most:,} at most"
+                self._wrong.add("untold", text)
         for came in self._came.values():
             self._tables.take_gaps(came)
         self._tell_acknowledgements()
@@ -154,6 +160,8 @@ class _Judge:
         why = self._excuses.excuse(one, client)
         self._why[why] += 1
         self._missing.add(client)
+        if why == "told":
+            self._told[client].add(key)
         if why:
             brokers = "+".join(sorted(one.brokers))
             self._excused[f"{why}: from client {one.publisher} at {brokers} to client {client}"] += 1

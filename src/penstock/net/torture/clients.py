@@ -247,7 +247,7 @@ class Subscriber:
 
 async def _connected(connect: Connect, urls: list[str], number: int, client: Client, records: Records) -> Net:
     def say(notice: Any) -> None:
-        records.told.append(Told(records.clock(), number, notice.kind))
+        records.told.append(Told(records.clock(), number, notice.kind, notice.count))
         records.note(f"{client.name}: {notice.kind}: {notice.text}")
 
     return await connect(urls, name=client.name, on_notice=say)

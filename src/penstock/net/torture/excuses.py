@@ -9,6 +9,7 @@ An acknowledgement may wait while something is wrong with the network. It may no
 for a hostile client, for longer than `patience`.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
@@ -86,6 +87,13 @@ class Excuses:
         if self._publishers.get(one.publisher, -1.0) >= one.at:
             return "given up"
         return "keeper died" if self._is_keeper_dead(one, client) else ""
+
+    def most_missed(self, client: int) -> float:
+        """How many events a client was told that it may have missed. Who was dropped may have missed any."""
+        told = [notice for notice in self.told if notice.client == client and notice.kind in TELLING]
+        if any(notice.kind == "dropped" for notice in told):
+            return math.inf
+        return sum(notice.count for notice in told)
 
     def _is_keeper_dead(self, one: Published, client: int) -> bool:
         """Whether the client was away when it was acknowledged, and the keeper ended before it was back."""

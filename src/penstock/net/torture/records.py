@@ -54,6 +54,8 @@ class Told(msgspec.Struct, frozen=True):
     at: float
     client: int
     kind: str
+    count: int = 0
+    """Events that it is about, at most."""
 
 
 class Interest(msgspec.Struct, frozen=True):
