@@ -6,29 +6,32 @@ from hypothesis import strategies as st
 
 from penstock.errors import InputError
 from penstock.filters.parsing import as_predicate
-from penstock.net.torture.plan import (
-    BROKEN,
-    HELD,
-    KINDS,
-    RESUME,
-    Network,
-    Round,
-    draw_network,
-    draw_round,
-    final_round,
-)
+from penstock.net.torture.faults import ENDING, KINDS, STRANGERS, Fault
+from penstock.net.torture.networks import TOPOLOGIES, Network, components, draw_network
+from penstock.net.torture.plan import Round, draw_round, final_round
+from penstock.node.settings import Times
 
-networks = st.builds(draw_network, st.integers(0, 10_000), st.integers(7, 12))
-any_networks = st.builds(draw_network, st.integers(0, 10_000), st.integers(7, 12), single_homed=st.booleans())
+RESUME = Times().resume
+
+networks = st.builds(draw_network, st.integers(0, 10_000), st.integers(4, 12))
+shaped = st.builds(
+    draw_network,
+    st.integers(0, 10_000),
+    st.integers(4, 12),
+    topology=st.sampled_from(TOPOLOGIES),
+    subscribers=st.integers(1, 8),
+    single_homed=st.booleans(),
+)
 kinds = st.lists(st.sampled_from(KINDS), unique=True).map(tuple)
 
 
 @st.composite
 def rounds(draw: st.DrawFn) -> tuple[Network, Round]:
-    network = draw(any_networks)
+    network = draw(shaped)
     seconds, events = draw(st.floats(0.5, 30)), draw(st.integers(0, 60))
-    number = draw(st.integers(1, 20))
-    return network, draw_round(network, number, kinds=draw(kinds), seconds=seconds, events=events)
+    number, count = draw(st.integers(1, 20)), draw(st.none() | st.integers(1, 20))
+    plan = draw_round(network, number, kinds=draw(kinds), seconds=seconds, events=events, count=count)
+    return network, plan
 
 
 @pytest.mark.property
@@ -56,11 +59,30 @@ def test_clients_have_several_brokers_unless_single_ones_are_asked_for(network: 
 
 
 @pytest.mark.property
+@given(st.integers(4, 20), st.integers(0, 1000))
+def test_chains_and_rings_are_what_they_are_called(brokers: int, seed: int) -> None:
+    for topology, links, ends in (("chain", brokers - 1, 2), ("ring", brokers, 0)):
+        network = draw_network(seed, brokers, topology=topology)
+        assert len(network.links) == links
+        assert len(set(components(range(brokers), network.links).values())) == 1
+        degrees = [sum(broker in link for link in network.links) for broker in range(brokers)]
+        assert sorted(degrees) == [1] * ends + [2] * (brokers - ends)
+
+
+def are_together(a: Fault, b: Fault) -> bool:
+    return a.begin <= b.end and b.begin <= a.end
+
+
+@pytest.mark.property
 @given(rounds())
-def test_faults_are_at_different_places_and_last_as_their_kind_says(drawn: tuple[Network, Round]) -> None:
+def test_faults_are_at_different_places_or_times_and_last_as_their_kind_says(
+    drawn: tuple[Network, Round],
+) -> None:
     network, plan = drawn
-    places = [(fault.on, fault.target) for fault in plan.faults]
-    assert len(set(places)) == len(places)
+    for number, fault in enumerate(plan.faults):
+        for other in plan.faults[:number]:
+            if not {fault.kind, other.kind} & set(STRANGERS) and are_together(fault, other):
+                assert (fault.on, fault.target) != (other.on, other.target)
     counts = {
         "network": 1,
         "broker": network.brokers,
@@ -69,7 +91,7 @@ def test_faults_are_at_different_places_and_last_as_their_kind_says(drawn: tuple
     }
     for fault in plan.faults:
         assert 0 <= fault.target < counts[fault.on]
-        assert fault.breaks == (fault.kind in BROKEN) == (fault.kind not in HELD)
+        assert fault.length < Times().keep / 2 + 1
         if fault.kind in ("short", "stall"):
             assert fault.length <= RESUME / 2
         if fault.kind == "long":
@@ -78,6 +100,34 @@ def test_faults_are_at_different_places_and_last_as_their_kind_says(drawn: tuple
             assert len(network.clients[fault.target].homes) == 1
         if fault.kind == "failover":
             assert len(network.clients[fault.target].homes) > 1
+        assert (fault.kind == "split") == bool(fault.side)
+
+
+@pytest.mark.property
+@given(rounds())
+def test_a_split_is_of_two_parts_the_first_of_which_holds_together(drawn: tuple[Network, Round]) -> None:
+    network, plan = drawn
+    for fault in plan.faults:
+        if fault.side:
+            assert 0 < len(set(fault.side)) < network.brokers
+            assert len(set(components(fault.side, network.links).values())) == 1
+
+
+@pytest.mark.property
+@given(shaped, st.integers(1, 5))
+def test_there_are_as_many_faults_as_asked_for_and_brokers_end_apart(network: Network, number: int) -> None:
+    plan = draw_round(network, number, kinds=KINDS, seconds=25, events=1, count=12)
+    assert 10 <= len(plan.faults) <= 12
+    kinds = {
+        fault.kind
+        for n in range(1, 6)
+        for fault in draw_round(network, n, kinds=KINDS, seconds=25, events=1, count=12).faults
+    }
+    assert kinds == set(KINDS)
+    # Who keeps events ends only while nobody is away for long, but for some rounds.
+    ends = [fault for fault in plan.faults if fault.kind in ENDING]
+    away = ("pause", "freeze", "split", "oneway", "long", "dead")
+    assert not ends or not any(fault.kind in away for fault in plan.faults)
 
 
 @pytest.mark.property
@@ -114,7 +164,25 @@ def test_every_kind_of_fault_has_its_turn(network: Network) -> None:
     assert {fault.kind for plan in plans for fault in plan.faults} == set(KINDS)
 
 
-@pytest.mark.parametrize("brokers", [0, 6, 51])
+def test_an_event_is_wanted_by_two_of_eight_subscriptions_or_more() -> None:
+    wanted = events = 0
+    for seed in range(20):
+        plan = draw_round(draw_network(seed, 7), 1, kinds=(), seconds=5, events=50)
+        filters = [as_predicate(text) for text in plan.filters]
+        drawn = [event for burst in plan.bursts for event in burst.events]
+        events += len(drawn)
+        wanted += sum(f.matches(event) for event in drawn for f in filters)
+    assert wanted > 2 * events
+
+
+@pytest.mark.parametrize("brokers", [0, 3, 51])
 def test_too_few_or_too_many_brokers_are_refused(brokers: int) -> None:
-    with pytest.raises(InputError, match="7 to 50 brokers"):
+    with pytest.raises(InputError, match="4 to 50 brokers"):
         draw_network(1, brokers)
+
+
+def test_other_topologies_and_too_many_subscribers_are_refused() -> None:
+    with pytest.raises(InputError, match="no topology 'star'; there are chain, ring, mesh"):
+        draw_network(1, 7, topology="star")
+    with pytest.raises(InputError, match="1 to 50 subscribers"):
+        draw_network(1, 7, subscribers=51)

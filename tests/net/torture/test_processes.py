@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,28 @@ def test_a_broker_that_does_not_end_is_killed(tmp_path: Path) -> None:
         assert asyncio.run(broker.terminate(patience=0.2)) == -9
     finally:
         broker.kill()
+
+
+def test_a_broker_is_paused_and_goes_on_and_can_be_killed_meanwhile(tmp_path: Path) -> None:
+    broker = process(tmp_path, POLITE)
+    try:
+        with pytest.raises(PenstockError, match="does not run; no SIGSTOP for it"):
+            broker.pause()
+        asyncio.run(broker.start())
+        broker.pause()
+        assert broker.pid is not None
+        os.kill(broker.pid, signal.SIGTERM)
+        # It does not hear of it before it goes on.
+        time.sleep(0.1)
+        assert broker.pid is not None
+        broker.go_on()
+        while broker.pid is not None:
+            pass
+        asyncio.run(broker.start())
+        broker.pause()
+    finally:
+        broker.kill()
+    assert broker.pid is None
 
 
 def test_a_broker_that_cannot_start_is_quoted(tmp_path: Path) -> None:

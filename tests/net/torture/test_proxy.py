@@ -216,3 +216,18 @@ def test_who_comes_while_nobody_listens_behind_is_turned_away() -> None:
         await server.wait_closed()
 
     behind_a_proxy(story)
+
+
+@pytest.mark.parametrize("where", [0.0, 0.5, 0.999])
+def test_one_bit_is_flipped_once_and_one_way(where: float) -> None:
+    async def story(proxy: Proxy) -> None:
+        stream = await connect(proxy)
+        data = bytes(200)
+        proxy.flip(where, "up")
+        # What is mended leaves it to be flipped.
+        proxy.heal()
+        assert sum(byte.bit_count() for byte in await said_back(stream, data)) == 1
+        assert await said_back(stream, data) == data
+        stream[1].close()
+
+    behind_a_proxy(story)

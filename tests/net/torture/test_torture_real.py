@@ -10,25 +10,37 @@ import penstock
 from patience import HANGS
 from penstock.net.matching import warm
 from penstock.net.torture.clients import Connect
+from penstock.net.torture.faults import Fault
+from penstock.net.torture.networks import Network, draw_network
 from penstock.net.torture.overlay import Overlay
-from penstock.net.torture.plan import Fault, Network, draw_network, draw_round
+from penstock.net.torture.plan import draw_round
 from penstock.net.torture.report import Options, Report
 from penstock.net.torture.run import Torture
+from penstock.net.torture.runners import Apart
 
 SEED: Final = 11
 
 
 def faults(network: Network) -> tuple[Fault, ...]:
-    """A broker is killed, links falter, consumers do not read, and another broker ends in a burst."""
-    dead, slow = network.subscribers[:2]
+    """Of each sort one: processes, links and clients fail, and strangers come."""
+    dead, slow, frozen = network.subscribers[:3]
     killed, ended = network.clients[dead].homes[0], network.clients[network.publishers[0]].homes[0]
+    others = [broker for broker in range(network.brokers) if broker not in (killed, ended)]
     return (
         Fault("kill", "broker", killed, 1.0, 0.5),
+        Fault("manual", "broker", others[0], 1.0, 4.0),
+        Fault("flip", "link", 2, 1.1, 0.5, 0.3),
         Fault("short", "link", 0, 1.2, 0.4),
+        Fault("hostile", "broker", others[1], 1.2, 1.0, 0.1),
+        Fault("hostile", "broker", others[2], 1.3, 1.0, 0.5),
+        Fault("hostile", "broker", others[1], 1.4, 1.0, 0.9),
         Fault("stall", "link", 1, 1.5, 0.6),
+        Fault("oneway", "link", 3, 1.5, 2.0, 0.7),
+        Fault("freeze", "client", frozen, 1.5, 2.0),
         Fault("slow", "client", slow, 1.0, 3.0, 65_536.0),
         Fault("dead", "client", dead, 2.0, 3.0),
-        Fault("term", "broker", ended if ended != killed else (killed + 1) % network.brokers, 7.0, 0.2),
+        Fault("pause", "broker", others[0], 3.0, 1.5),
+        Fault("term", "broker", ended if ended != killed else others[3], 7.0, 0.2),
     )
 
 
@@ -52,7 +64,7 @@ def test_whatever_fails_every_event_comes_once(tmp_path: Path) -> None:
     plan = msgspec.structs.replace(plan, bursts=tuple(bursts), faults=faults(network))
     overlay = Overlay(network, tmp_path)
     options = Options(seed=SEED, rounds=1, seconds=8, events=3000)
-    torture = Torture(options, overlay, cast(Connect, penstock.connect), network, [plan])
+    torture = Torture(options, overlay, cast(Connect, penstock.connect), network, [plan], Apart)
 
     async def suffer() -> Report:
         async with asyncio.timeout(HANGS):

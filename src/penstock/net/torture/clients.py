@@ -1,14 +1,15 @@
 """Publishers and subscribers, which write down all that they publish and get."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from penstock.errors import PenstockError
 from penstock.model.events import Event
 from penstock.model.values import Value
-from penstock.net.torture.plan import Client
+from penstock.net.torture.networks import Client
 from penstock.net.torture.records import Delivered, Published, Told
+from penstock.net.torture.runners import Here, Runner
 
 _AT_ONCE: Final = 50
 """Events that wait for their acknowledgement together."""
@@ -18,6 +19,9 @@ _UNDER_WAY: Final = 64
 
 _QUEUE: Final = 512
 """Events that a subscription may hold: few, so that slow consumers are felt."""
+
+_LEAVING: Final = 8.0
+"""Seconds until a client that was asked to leave has left."""
 
 _FAILURES: Final = (PenstockError, OSError, asyncio.TimeoutError)
 
@@ -46,6 +50,10 @@ class Stream(Protocol):
 
 class Net(Protocol):
     """What is used of a client."""
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker that it talks to."""
 
     async def advertise(self, text: str, /) -> Any:
         """Say what will be published."""
@@ -110,8 +118,9 @@ class Records:
 class Publisher:
     """Numbers its events, and publishes them, many before the first is acknowledged."""
 
-    def __init__(self, number: int, client: Client, records: Records) -> None:
+    def __init__(self, number: int, client: Client, records: Records, runner: Runner | None = None) -> None:
         self.number = number
+        self.runner = runner or Here()
         self._client = client
         self._records = records
         self._net: Net | None = None
@@ -120,6 +129,9 @@ class Publisher:
 
     async def start(self, connect: Connect, urls: list[str]) -> None:
         """Connect, and advertise."""
+        await self.runner.call(self._start(connect, urls))
+
+    async def _start(self, connect: Connect, urls: list[str]) -> None:
         self._net = await _connected(connect, urls, self.number, self._client, self._records)
         await self._net.advertise(self._client.advertisement)
 
@@ -127,6 +139,11 @@ class Publisher:
         self, events: Sequence[Mapping[str, Value]], number: int, *, is_probe: bool = False
     ) -> list[Published]:
         """Publish, and wait until all is acknowledged or has failed."""
+        return await self.runner.call(self._publish_all(events, number, is_probe))
+
+    async def _publish_all(
+        self, events: Sequence[Mapping[str, Value]], number: int, is_probe: bool
+    ) -> list[Published]:
         parts = [events[at : at + _AT_ONCE] for at in range(0, len(events), _AT_ONCE)]
         made = await asyncio.gather(*(self._publish(part, number, is_probe) for part in parts))
         return [one for part in made for one in part]
@@ -144,28 +161,38 @@ class Publisher:
             except _FAILURES as error:
                 self._records.note(f"{self._client.name}: publishing failed: {error}")
                 return made
+        now, broker = self._records.clock(), self._net.broker
         for one in made:
-            one.acked = self._records.clock()
+            one.acked = now
+            one.brokers |= {broker}
         return made
 
     def _numbered(self, event: Mapping[str, Value], number: int, is_probe: bool) -> Published:
         numbering = {"publisher": self.number, "sequence": self._sequence, "round": number}
-        now = self._records.clock()
-        one = Published(self.number, self._sequence, Event({**event, **numbering}), now, is_probe=is_probe)
+        now, broker = self._records.clock(), "" if self._net is None else self._net.broker
+        one = Published(
+            self.number,
+            self._sequence,
+            Event({**event, **numbering}),
+            now,
+            is_probe=is_probe,
+            brokers=frozenset([broker]),
+        )
         self._sequence += 1
         self._records.publish(one, number)
         return one
 
     async def close(self) -> None:
         """Leave."""
-        await _left(self._net)
+        await _in_time(self.runner, _left(self._net))
 
 
 class Subscriber:
     """Reads its subscriptions, as quickly as it is told to."""
 
-    def __init__(self, number: int, client: Client, records: Records) -> None:
+    def __init__(self, number: int, client: Client, records: Records, runner: Runner | None = None) -> None:
         self.number = number
+        self.runner = runner or Here()
         self.pace = 0.0
         """Seconds that it takes for each event."""
         self._client = client
@@ -176,6 +203,9 @@ class Subscriber:
 
     async def start(self, connect: Connect, urls: list[str], filters: Sequence[str]) -> None:
         """Connect, and subscribe; the filters are those of all subscriptions of all clients."""
+        await self.runner.call(self._start(connect, urls, filters))
+
+    async def _start(self, connect: Connect, urls: list[str], filters: Sequence[str]) -> None:
         self._net = await _connected(connect, urls, self.number, self._client, self._records)
         for subscription in self._client.subscriptions:
             stream = await self._net.subscribe(filters[subscription], queue=_QUEUE)
@@ -184,11 +214,17 @@ class Subscriber:
 
     async def change(self, filters: Sequence[str]) -> None:
         """Have other filters from now on."""
+        await self.runner.call(self._change(filters))
+
+    async def _change(self, filters: Sequence[str]) -> None:
         for subscription, stream in self._streams.items():
             await stream.change(filters[subscription])
 
     async def close(self) -> None:
         """Leave, and read no more."""
+        await _in_time(self.runner, self._close())
+
+    async def _close(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -211,10 +247,20 @@ class Subscriber:
 
 async def _connected(connect: Connect, urls: list[str], number: int, client: Client, records: Records) -> Net:
     def say(notice: Any) -> None:
-        records.told.append(Told(records.clock(), number, notice.kind))
+        records.told.append(Told(records.clock(), number, notice.kind, notice.count))
         records.note(f"{client.name}: {notice.kind}: {notice.text}")
 
     return await connect(urls, name=client.name, on_notice=say)
+
+
+async def _in_time(runner: Runner, leaving: Coroutine[Any, Any, None]) -> None:
+    """Have a client leave, and end what it ran in; one that stands still cannot leave."""
+    try:
+        await asyncio.wait_for(runner.call(leaving), _LEAVING)
+    except TimeoutError:
+        pass
+    finally:
+        await runner.close()
 
 
 async def _left(net: Net | None) -> None:

@@ -1,4 +1,4 @@
-"""Broker processes: started on ports that stay theirs, killed, asked to end, and never left behind.
+"""Broker processes: started on ports that stay theirs, killed, paused, asked to end, and never left behind.
 
 They are plain children, whose output goes to files, so that they can be ended whatever state the event loop
 is in.
@@ -101,6 +101,19 @@ class BrokerProcess:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+
+    def pause(self) -> None:
+        """Have it stand still (SIGSTOP): its connections stay, and it says nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Have it go on after a pause (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.pid is None or self._process is None:
+            raise PenstockError(f"{self.name} does not run; no {number.name} for it")
+        self._process.send_signal(number)
 
     async def terminate(self, patience: float = END_PATIENCE) -> int:
         """Ask it to end (SIGTERM); give its exit status. Without patience left, it is killed."""

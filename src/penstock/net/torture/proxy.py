@@ -1,4 +1,4 @@
-"""A TCP proxy that does to connections what networks do: cut, stall, delay, throttle.
+"""A TCP proxy that does to connections what networks do: cut, stall, delay, throttle, flip a bit.
 
 It listens on the loopback interface on one port for as long as it is there. While it is cut, whoever connects
 is turned away at once; that the port is never let go of means that nobody else can take it.
@@ -83,6 +83,11 @@ class Proxy:
         for lane in self._chosen(direction):
             lane.rate = bytes_per_second
 
+    def flip(self, where: float, direction: Direction = "both") -> None:
+        """Flip one bit of what passes next, in each direction: `where` in it, from 0 to 1."""
+        for lane in self._chosen(direction):
+            lane.flips.append(where)
+
     async def close(self) -> None:
         """End all connections, and listen no more."""
         self.cut()
@@ -132,6 +137,8 @@ class _Lane:
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
+        self.flips: list[float] = []
+        """Bits that are still to be flipped. Healing does not take them back."""
         self.heal()
 
     def heal(self) -> None:
@@ -143,6 +150,15 @@ class _Lane:
     def chunk(self) -> int:
         """What to read at once: little when throttled, so that it goes evenly."""
         return _CHUNK if self.rate <= 0 else max(1, min(_CHUNK, int(self.rate / 20)))
+
+    def passed(self, data: bytes) -> bytes:
+        """What becomes of data on the way."""
+        if not self.flips or not data:
+            return data
+        bit = int(self.flips.pop(0) * len(data) * 8)
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        return bytes(damaged)
 
 
 _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -189,7 +205,7 @@ async def _flow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lane
         while data:
             await lane.open.wait()
             data = await reader.read(lane.chunk)
-            await queue.put((loop.time() + lane.delay, data))
+            await queue.put((loop.time() + lane.delay, lane.passed(data)))
 
     async def write() -> None:
         while True:

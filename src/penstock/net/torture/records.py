@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.filters.parsing import as_predicate
 from penstock.model.events import Event
-from penstock.net.torture.plan import Network
+from penstock.net.torture.networks import Network
 
 
 class Published(msgspec.Struct):
@@ -23,6 +23,8 @@ class Published(msgspec.Struct):
     """When its broker had taken it; None if that was never said."""
     is_probe: bool = False
     """Probes find out whether somebody is reached; nobody needs them to arrive."""
+    brokers: frozenset[str] = frozenset()
+    """Those that its publisher talked to when it published, and when it was acknowledged: one keeps it."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -52,6 +54,8 @@ class Told(msgspec.Struct, frozen=True):
     at: float
     client: int
     kind: str
+    count: int = 0
+    """Events that it is about, at most."""
 
 
 class Interest(msgspec.Struct, frozen=True):

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from penstock.net.torture.check import Verdict
-from penstock.net.torture.plan import KINDS, Fault, Network
+from penstock.net.torture.faults import KINDS, Fault
+from penstock.net.torture.figures import ALL, CALM, Figures
+from penstock.net.torture.networks import SUBSCRIBERS, Network
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -19,6 +21,12 @@ class Options(msgspec.Struct, frozen=True):
     faults: tuple[str, ...] = KINDS
     single_homed: bool = False
     scheme: str = "covering"
+    topology: str = "mesh"
+    """Or "all": one after the other."""
+    subscribers: int = SUBSCRIBERS
+    faults_per_round: int | None = None
+    """None: one to three."""
+    keep_going: bool = False
 
     @property
     def command(self) -> str:
@@ -31,6 +39,14 @@ class Options(msgspec.Struct, frozen=True):
             text += f" --faults {','.join(self.faults) or 'none'}"
         if self.scheme != "covering":
             text += f" --scheme {self.scheme}"
+        if self.topology != "mesh":
+            text += f" --topology {self.topology}"
+        if self.subscribers != SUBSCRIBERS:
+            text += f" --subscribers {self.subscribers}"
+        if self.faults_per_round is not None:
+            text += f" --faults-per-round {self.faults_per_round}"
+        if self.keep_going:
+            text += " --keep-going"
         return f"{text} --single-homed" if self.single_homed else text
 
 
@@ -64,9 +80,15 @@ class Totals(msgspec.Struct, frozen=True):
     """Deliveries that were checked for."""
     got: int
     late: int
-    lost_apart: int
-    unsure: int
+    lost: int
+    told: int
+    given_up: int
+    gone: int
+    unacknowledged: int
     duplicates: int
+    unwanted: int
+    missed_notices: int
+    missed_in_vain: int
     slowest_recovery_s: float
 
 
@@ -90,17 +112,28 @@ class Report(msgspec.Struct):
     def totals(self) -> Totals:
         """All rounds together."""
         verdicts = [row.verdict for row in self.rows]
+        names = [name for name in Totals.__struct_fields__ if name in Verdict.__struct_fields__]
         return Totals(
             faults=sum(len(row.faults) for row in self.rows),
-            published=sum(verdict.published for verdict in verdicts),
-            expected=sum(verdict.expected for verdict in verdicts),
-            got=sum(verdict.got for verdict in verdicts),
-            late=sum(verdict.late for verdict in verdicts),
-            lost_apart=sum(verdict.lost_apart for verdict in verdicts),
-            unsure=sum(verdict.unsure for verdict in verdicts),
-            duplicates=sum(verdict.duplicates for verdict in verdicts),
             slowest_recovery_s=max((row.recovery_s or 0.0 for row in self.rows), default=0.0),
+            **{name: sum(getattr(verdict, name) for verdict in verdicts) for name in names},
         )
+
+    @property
+    def table(self) -> dict[str, Figures]:
+        """Figures of all rounds by kind of fault, and last of all events."""
+        found = {kind: Figures() for kind in (*KINDS, CALM, ALL)}
+        for row in self.rows:
+            for kind, figures in row.verdict.rows.items():
+                found[kind].add(figures)
+        return {kind: figures for kind, figures in found.items() if figures != Figures()}
+
+    def join(self, other: "Report", name: str) -> None:
+        """Take in the report of another network."""
+        self.links += other.links
+        self.rows += [msgspec.structs.replace(row, name=f"{name}, {row.name}") for row in other.rows]
+        self.wrong += [f"{name}: {text}" for text in other.wrong]
+        self.seconds += other.seconds
 
     @property
     def is_right(self) -> bool:
@@ -118,6 +151,8 @@ def describe(network: Network, fault: Fault) -> str:
         where = network.clients[fault.target].name
     else:
         where = "-".join(f"b{broker}" for broker in network.links[fault.target])
+    if fault.side:
+        where = "+".join(f"b{broker}" for broker in fault.side)
     return f"{fault.kind} {where} {fault.length:.1f} s"
 
 

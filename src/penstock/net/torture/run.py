@@ -6,7 +6,6 @@ events follow, which all have to arrive. When nothing is under way any more, eve
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
@@ -15,17 +14,23 @@ import msgspec
 
 from penstock.net.torture.check import Verdict, check
 from penstock.net.torture.clients import Connect, Publisher, Records, Subscriber
-from penstock.net.torture.plan import Burst, Fault, Network, Round, draw_network, draw_round, final_round
+from penstock.net.torture.excuses import Excuses, Happened
+from penstock.net.torture.faults import Fault
+from penstock.net.torture.networks import Network, draw_network
+from penstock.net.torture.plan import Burst, Round, draw_round, final_round
 from penstock.net.torture.probing import Prober
 from penstock.net.torture.records import Interest, interests, wanted
 from penstock.net.torture.report import Options, Report, Row, describe, describe_all
-from penstock.net.torture.separation import Happened, Window, windows
+from penstock.net.torture.runners import Here, NewRunner
 
 PATIENCE: Final = 60.0
 """Seconds until all must have recovered, or have been published."""
 
 _QUIET: Final = 15.0
 """Seconds without a delivery after which what is missing is taken to be lost."""
+
+_EXCUSED: Final = 3.0
+"""The same, where all that is missing need not come."""
 
 _AFTER: Final = 0.5
 """Seconds to wait for what should not come, when all that should has."""
@@ -59,7 +64,7 @@ class _Judged(msgspec.Struct):
 
     row: Row
     interests: list[Interest]
-    windows: list[Window]
+    excuses: Excuses
     calm: bool
     deliveries: int
 
@@ -74,10 +79,16 @@ class Torture:
         connect: Connect,
         network: Network | None = None,
         rounds: Sequence[Round] | None = None,
+        runner: NewRunner = Here,
     ) -> None:
+        """`runner` makes what each client runs in."""
         self._options = options
         self._network = network or draw_network(
-            options.seed, options.brokers, single_homed=options.single_homed
+            options.seed,
+            options.brokers,
+            topology=options.topology,
+            subscribers=options.subscribers,
+            single_homed=options.single_homed,
         )
         self._rounds = rounds
         self._overlay = overlay
@@ -86,19 +97,26 @@ class Torture:
         self.records = Records(lambda: time.monotonic() - begin)
         self.report = Report(options, links=len(self._network.links))
         clients = self._network.clients
-        self._publishers = {n: Publisher(n, clients[n], self.records) for n in self._network.publishers}
-        self._subscribers = {n: Subscriber(n, clients[n], self.records) for n in self._network.subscribers}
-        subscriptions = [s for client in clients for s in client.subscriptions]
+        self._publishers = {
+            n: Publisher(n, clients[n], self.records, runner()) for n in self._network.publishers
+        }
+        self._subscribers = {
+            n: Subscriber(n, clients[n], self.records, runner()) for n in self._network.subscribers
+        }
+        subscriptions = self._network.subscriptions
         self._prober = Prober(list(self._publishers.values()), subscriptions, self.records)
         self._judged: dict[int, _Judged] = {}
         self._broken: list[str] = []
 
     async def run(self, tell: Say, patience: float = PATIENCE) -> Report:
-        """Start everything, go through the rounds until something is violated, end everything."""
+        """Start everything, go through the rounds, end everything.
+
+        What is violated ends it, unless it is to go on to the end.
+        """
 
         def say(text: str) -> None:
             self.records.note(text)
-            tell(text)
+            tell(f"{text}{self._so_far()}")
 
         try:
             say("starting brokers")
@@ -111,7 +129,7 @@ class Torture:
                 row = await self._play(plan, name, say, patience)
                 self.report.rows.append(row)
                 self.report.wrong = self._broken + self.records.wrong + self._overlay.crashed()
-                if not self.report.is_right:
+                if not self.report.is_right and not self._options.keep_going:
                     break
             self._look_back()
         finally:
@@ -124,8 +142,20 @@ class Torture:
             return self._rounds[number - 1]
         options = self._options
         return draw_round(
-            self._network, number, kinds=options.faults, seconds=options.seconds, events=options.events
+            self._network,
+            number,
+            kinds=options.faults,
+            seconds=options.seconds,
+            events=options.events,
+            count=options.faults_per_round,
         )
+
+    def _so_far(self) -> str:
+        """For those who wait: what the rounds before have come to."""
+        if not self.report.rows:
+            return ""
+        totals = self.report.totals
+        return f" [{totals.faults:,} faults, {totals.expected:,} deliveries, {totals.lost:,} lost so far]"
 
     async def _join(self, first: Round) -> None:
         """Connect all clients."""
@@ -146,6 +176,7 @@ class Torture:
         """A round, from one time of rest to the next."""
         kinds = [fault.kind for fault in plan.faults]
         row = Row(name, describe_all(self._network, plan.faults), Verdict(), kinds=kinds)
+        heard = len(self.records.told)
         say(f"{name}: new filters")
         changes = asyncio.gather(*(one.change(plan.filters) for one in self._subscribers.values()))
         if not await _in_time(changes, patience):
@@ -161,23 +192,25 @@ class Torture:
         recovery = await self._prober.recovered(plan.probe, plan.number, patience)
         if recovery is None:
             row.failed += self._unreached("unrecovered: after all faults were mended", plan, patience)
-            recovered = math.inf
         else:
             row.recovery_s = round(max(0.0, recovery.complete - mended), 3)
-            recovered = recovery.at
             if not await _in_time(asyncio.gather(*(self._burst(b, plan, 0.0) for b in plan.tail)), patience):
                 row.failed.append(f"stuck: events after recovery were not acknowledged in {patience:g} s")
         say(f"{name}: waiting for what is under way")
-        allowed = windows(self._network, happened, self.records.told, recovered)
-        self._judged[plan.number] = await self._judge(plan, row, allowed, patience)
+        self._judged[plan.number] = await self._judge(plan, row, happened, heard, patience)
         return row
 
-    async def _judge(self, plan: Round, row: Row, allowed: list[Window], patience: float) -> _Judged:
+    async def _judge(
+        self, plan: Round, row: Row, happened: list[Happened], heard: int, patience: float
+    ) -> _Judged:
         wishes = interests(self._network, plan.filters)
-        await self._rest(plan, wishes, patience)
-        row.verdict = self._verdict(plan.number, wishes, allowed, calm=not plan.faults)
+        await self._rest(plan, wishes, Excuses(self._network, happened, self.records.told[heard:]), patience)
+        excuses = Excuses(self._network, happened, self.records.told[heard:])
+        row.verdict = self._verdict(plan.number, wishes, excuses, calm=not plan.faults)
+        for text in row.verdict.excused:
+            self.records.note(f"excused: {text}")
         return _Judged(
-            row, wishes, allowed, not plan.faults, len(self.records.delivered.get(plan.number, []))
+            row, wishes, excuses, not plan.faults, len(self.records.delivered.get(plan.number, []))
         )
 
     async def _suffer(self, plan: Round, patience: float) -> list[Happened]:
@@ -209,6 +242,9 @@ class Torture:
         slow = self._subscribers.get(fault.target) if fault.kind == "slow" else None
         if slow is not None:
             slow.pace = _SLOW_PACE
+        if fault.kind == "freeze":
+            client = self._publishers.get(fault.target) or self._subscribers[fault.target]
+            client.runner.stand_still(fault.length)
         try:
             self._broken += await self._overlay.suffer(fault)
         finally:
@@ -217,11 +253,11 @@ class Torture:
         self.records.note(f"mended: {describe(self._network, fault)}")
         return Happened(fault, began, self.records.clock())
 
-    async def _rest(self, plan: Round, wishes: list[Interest], patience: float) -> None:
+    async def _rest(self, plan: Round, wishes: list[Interest], excuses: Excuses, patience: float) -> None:
         """Wait until all that must come has come, or nothing comes any more."""
         published = [one for one in self.records.published.get(plan.number, []) if not one.is_probe]
         missing = {
-            (one.key, wish.subscription)
+            (one.key, wish.subscription): bool(excuses.excuse(one, wish.client))
             for wish in wishes
             for one in wanted(wish, published)
             if one.acked is not None
@@ -230,21 +266,22 @@ class Torture:
         until = began + patience
         while self.records.clock() < until:
             reached = self.records.reached
-            missing = {(key, sub) for key, sub in missing if sub not in reached.get(key, {})}
+            missing = {pair: why for pair, why in missing.items() if pair[1] not in reached.get(pair[0], {})}
             quiet = self.records.clock() - max(began, self.records.last_delivery)
-            if quiet > (_QUIET if missing else _AFTER):
+            waits = _AFTER if not missing else _EXCUSED if all(missing.values()) else _QUIET
+            if quiet > waits:
                 return
             await asyncio.sleep(0.1)
 
-    def _verdict(self, number: int, wishes: list[Interest], allowed: list[Window], *, calm: bool) -> Verdict:
+    def _verdict(self, number: int, wishes: list[Interest], excuses: Excuses, *, calm: bool) -> Verdict:
         published = self.records.published.get(number, [])
-        return check(wishes, published, self.records.delivered.get(number, []), allowed, calm=calm)
+        return check(wishes, published, self.records.delivered.get(number, []), excuses, calm=calm)
 
     def _look_back(self) -> None:
         """Check rounds again of which something came after they had been checked."""
         for number, judged in self._judged.items():
             if len(self.records.delivered.get(number, [])) > judged.deliveries:
-                judged.row.verdict = self._verdict(number, judged.interests, judged.windows, calm=judged.calm)
+                judged.row.verdict = self._verdict(number, judged.interests, judged.excuses, calm=judged.calm)
 
     def _unreached(self, when: str, plan: Round, patience: float) -> list[str]:
         missing = "; ".join(self._prober.missing(plan.number)) or "probes come only now and then"
