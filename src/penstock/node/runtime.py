@@ -424,7 +424,7 @@ class Runtime:
             link.missed += len(block)
             self.counts["dropped"] += len(block)
             return
-        if link.session.is_idle:
+        if not link.session.has_events:
             link.moved_at = now
         link.session.push_block(block, custody)
         link.counts["events_out"] += len(block)
@@ -458,6 +458,8 @@ class Runtime:
         """Time has passed: see who has been away too long, or is too slow."""
         self.standstill.tick(now)
         self.passing.send_held(now)
+        # What waits only to be written is not in the way of anybody.
+        self.flush()
         self._watch.look(now)
         self.passing.send_again(now)
 

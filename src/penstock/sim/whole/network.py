@@ -5,155 +5,33 @@ nothing stands for a broker or a client: they are those of production, and what 
 their connections and processes.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
 from penstock.broker.core import Core
-from penstock.broker.effects import Effect, Send
 from penstock.broker.needs import Matching, Scan
 from penstock.broker.protocols import CoreSettings, protocol_named
 from penstock.errors import PenstockError
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.model.names import Key
-from penstock.node.admission import Admission
 from penstock.node.client.notices import Notice
-from penstock.node.connection import FrameConnection
-from penstock.node.node import Node, NodeSettings
 from penstock.node.settings import Limits, Times
 from penstock.sim.clock import Clock
 from penstock.sim.counts import Counts
 from penstock.sim.links import LinkModel
 from penstock.sim.observers import Observers
+from penstock.sim.whole.brokers import WholeNode
 from penstock.sim.whole.clients import WholeClient
+from penstock.sim.whole.hostile import Hostile
 from penstock.sim.whole.lines import Lines
 from penstock.sim.whole.process import Process
 from penstock.sim.whole.timeline import Timeline
-from penstock.wire.blocks import Block
-from penstock.wire.messages import Message, Publish
-
-
-class _Errors(logging.Handler):
-    """Keeps what brokers log as errors: exceptions that would not take a live broker down."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep one."""
-        error = record.exc_info[1] if record.exc_info else None
-        self.texts.append(f"{record.getMessage()}: {error!r}")
-
-
-_ERRORS: Final = _Errors()
-logging.getLogger("penstock.net").addHandler(_ERRORS)
-
-
-def errors_logged() -> list[str]:
-    """What brokers have logged as errors since this was asked last."""
-    told, _ERRORS.texts = _ERRORS.texts, []
-    return told
-
+from penstock.wire.messages import Publish
 
 _DRIFT_MAX: Final = 0.01
 """Clocks go wrong by so much at the most: a hundred times as much as bad ones do."""
-
-
-class _WatchedCore:
-    """A core whose messages are counted, and told to those who look on."""
-
-    def __init__(self, core: Core, network: "WholeNetwork") -> None:
-        self.core = core
-        self.name = core.name
-        self.hears_load = core.hears_load
-        self.facts = core.facts
-        self.client = core.client
-        self.close = core.close
-        self._network = network
-
-    def handle(self, message: Message | Block, link: str, now: float) -> list[Effect]:
-        """Take a message, and tell of it."""
-        network = self._network
-        network.counts.handled += 1
-        for on_handle in network.observers.on_handle:
-            on_handle(self.name, link, message, network.now)
-        effects = self.core.handle(message, link, now)
-        for effect in effects:
-            if type(effect) is Send:
-                network.counts.carry(effect.message)
-                if isinstance(effect.message, Block):
-                    for on_carry in network.observers.on_carry:
-                        on_carry(self.name, effect.link, effect.message, network.now)
-        return effects
-
-
-class WholeNode:
-    """A broker's process, and the broker in it while it lives."""
-
-    def __init__(self, network: "WholeNetwork", name: str) -> None:
-        self.name = name
-        self.lives = 0
-        self.node: Node | None = None
-        self.core: Core | None = None
-        self.process = network.new_process(name)
-        self.peers: list[str] = []
-        self.is_down = False
-        """Whether it has crashed, and was not started again."""
-        self._network = network
-
-    @property
-    def broker(self) -> Core | None:
-        """The core, while it runs."""
-        return self.core if self.process.is_alive and not self.process.is_paused else None
-
-    @property
-    def queue(self) -> range:
-        """As long as there are frames that it has sent, or is to send, and that are not acknowledged."""
-        links = () if self.node is None else self.node.runtime.links.values()
-        return range(sum(link.session.unacked_frames for link in links))
-
-    def start(self) -> None:
-        """Begin a life."""
-        network = self._network
-        if not self.process.is_alive:
-            self.process = network.new_process(self.name)
-        self.lives += 1
-        self.node = node = Node(
-            NodeSettings(
-                name=self.name,
-                protocol=network.protocol_name,
-                scheme=network.settings.scheme,
-                advertisements=network.settings.advertisements,
-                limits=network.limits,
-                times=network.times,
-            ),
-            network.make_matching(),
-            Admission(),
-            self.process,
-            incarnation=self.lives,
-        )
-        self.core = node.runtime.core
-        node.runtime.core = _WatchedCore(node.runtime.core, network)
-        for peer in self.peers:
-            node.add_peer(peer, peer)
-        network.lines.listen(self.name, self)
-        node.begin()
-
-    def accept(self) -> FrameConnection:
-        """Somebody connects."""
-        if self.node is None:
-            raise PenstockError(f"{self.name} is not running")
-        return self.node.accept()
-
-    def die(self) -> None:
-        """End a life."""
-        self.process.die()
-        if self.core is not None:
-            self.core.close()
-        self.node = self.core = None
 
 
 class WholeNetwork(Clock):
@@ -181,6 +59,13 @@ class WholeNetwork(Clock):
         self.counts = Counts()
         self.observers = Observers()
         self.timeline = Timeline()
+        """What fails."""
+        self.burdens = Timeline()
+        """What clients do that others must not notice: they hold events, or are hostile."""
+        self.splits = 0
+        """Times that a cut has parted brokers that could reach each other."""
+        self.hostile: list[Hostile] = []
+        self._attacks = 0
         self.lines = Lines(self, self.random)
         self.nodes: dict[str, WholeNode] = {}
         self.clients: dict[str, WholeClient] = {}
@@ -377,8 +262,8 @@ class WholeNetwork(Clock):
             return
         self._fault("Crash", name, silent=silent)
         self.timeline.begin("vanish" if silent else "crash", (name,), self.now)
-        if node.process.is_paused:
-            self.timeline.end("pause", (name,), self.now)
+        for kind in ("pause", "drain"):
+            self.timeline.end(kind, (name,), self.now)
         # What it knows is there until it is started again, should it be with its memory.
         node.process.pause()
         node.is_down = True
@@ -395,6 +280,8 @@ class WholeNetwork(Clock):
             return
         self._fault("Restart", name, state=with_state)
         node.is_down = False
+        with_state = with_state and not node.is_draining
+        self.timeline.end("stop", (name,), self.now)
         for kind in ("crash", "vanish"):
             self.timeline.end(kind, (name,), self.now, "sleep" if with_state else kind)
         self.lines.reset(name)
@@ -406,6 +293,32 @@ class WholeNetwork(Clock):
             node.start()
             self._return_gateways(name)
         self._note()
+
+    def drain(self, name: str, seconds: float) -> int:
+        """A broker ends, as by SIGTERM, when all that it has taken is acknowledged; return whether it does.
+
+        So many seconds after it has ended it is started again.
+        """
+        node = self.nodes[name]
+        if node.is_down or node.process.is_paused or node.is_draining:
+            return 0
+        self._fault("Drain", name)
+        self.timeline.begin("drain", (name,), self.now)
+        node.drain(lambda: self._drained(node, seconds))
+        return 1
+
+    def _drained(self, node: WholeNode, seconds: float) -> None:
+        self.timeline.end("drain", (node.name,), self.now)
+        self.timeline.begin("stop", (node.name,), self.now)
+        node.process.pause()
+        node.is_down = True
+        self.lines.hang_up(node.name)
+        self._note()
+        self.at(self.now + seconds, self._start_again, node, node.lives)
+
+    def _start_again(self, node: WholeNode, lives: int) -> None:
+        if node.lives == lives:
+            self.restart(node.name)
 
     def _return_gateways(self, name: str) -> None:
         """Clients of a gateway are made anew by whoever uses it."""
@@ -462,13 +375,70 @@ class WholeNetwork(Clock):
         for key in list(client.advertisements):
             self.unadvertise(client, key)
 
+    # What clients do that others must not notice
+
+    def manual(self, client: WholeClient, share: float, seconds: float) -> None:
+        """A client acknowledges so large a share of events, so long after they came; the rest never."""
+        self._fault("Manual", client.name, share=share, seconds=seconds)
+        never = "manual reader, never acknowledges"
+        self._unburden(client)
+        self.burdens.begin("manual reader, late or some" if share else never, (client.name,), self.now)
+        client.hold(share, seconds)
+
+    def auto(self, client: WholeClient) -> int:
+        """A client acknowledges all that it holds, and from now on what comes; return whether it held any."""
+        if client.held_share is None:
+            return 0
+        self._fault("Auto", client.name)
+        self._unburden(client)
+        client.let_go()
+        return 1
+
+    def lag(self, client: WholeClient, seconds: float) -> None:
+        """A client acknowledges each event so long after it came."""
+        # What it has got already it keeps for as long as it meant to.
+        self.burdens.end("slow reader", (client.name,), self.now + client.lag)
+        if seconds:
+            self.burdens.begin("slow reader", (client.name,), self.now)
+        client.lag = seconds
+
+    def _unburden(self, client: WholeClient) -> None:
+        for kind in ("never acknowledges", "late or some"):
+            self.burdens.end(f"manual reader, {kind}", (client.name,), self.now + client.hold_seconds)
+
+    def attack(self, broker: str, kind: str) -> None:
+        """A hostile client connects to a broker, does what it does, and goes."""
+        name = f"h{self._attacks}"
+        self._attacks += 1
+        self._fault("Attack", broker, name, kind=kind)
+        self.burdens.begin(f"hostile client, {kind}", (name, broker), self.now)
+
+        def left() -> None:
+            self.burdens.end(f"hostile client, {kind}", (name, broker), self.now)
+
+        hostile = Hostile(
+            kind,
+            name,
+            broker,
+            self.new_process(name),
+            self,
+            self.random,
+            self.times,
+            left,
+            advertisements=self.settings.advertisements,
+        )
+        self.hostile.append(hostile)
+        hostile.begin()
+
     # Faults: lines
 
     def cut(self, a: str, b: str) -> None:
         """A line breaks in the middle of what is under way, and no connection can be made."""
         self._fault("Cut", a, b)
         self.timeline.begin("cut", _pair(a, b), self.now)
+        before = len(self.components())
         self.lines.line(a, b).is_cut = True
+        self.splits += len(self.components()) > before
         self.lines.sever(a, b)
         self._note()
 
