@@ -894,16 +894,27 @@ _BURDENS: Final = (
         "reader-never-let-go",
         _WATCHING,
         "            if link.waited(now) > times.patience:\n                link.session.release_sent()\n"
-        "            elif overdue:\n                link.session.release_sent(overdue)\n",
+        "            elif 0 < link.session.first_unacked <= overdue:\n"
+        "                link.session.release_sent(overdue)\n",
         "",
         "a reader that never acknowledges holds its publishers for ever",
     ),
     Mutant(
         "patience-begins-anew",
         _WATCHING,
-        "            elif overdue:\n                link.session.release_sent(overdue)\n",
+        "            elif 0 < link.session.first_unacked <= overdue:\n"
+        "                link.session.release_sent(overdue)\n",
         "",
         "each event that a reader acknowledges slowly lets it hold the next one as long again",
+    ),
+    Mutant(
+        "left-aside-is-held",
+        _WATCHING,
+        "                # It goes on taking events, and leaves some aside.\n"
+        "                link.session.release_sent(overdue)\n",
+        "                pass\n",
+        "a reader that takes others holds an event as long as somebody has a window full",
+        _BURDENED + "test_a_reader_that_leaves_an_event_aside_holds_nobody_while_others_have_windows_full",
     ),
     Mutant(
         "answers-count-as-taking",

@@ -59,6 +59,13 @@ def test_each_event_is_held_for_the_patience_however_slowly_those_before_it_are_
     assert outcome(steps, homes=(0, 0, 0), brokers=1, edges=()).wrong == []
 
 
+def test_a_reader_that_leaves_an_event_aside_holds_nobody_while_others_have_windows_full() -> None:
+    # As long as it took others, and another reader had a publisher's window full, the event was held.
+    steps = [Step("lag", (2, 8.0)), Step("manual", (1, 0.0, 0.0)), *events(0, 1)]
+    steps += [Step("manual", (1, 1.0, 0.0)), *events(0, *range(150), apart=0.4)]
+    assert outcome(steps, homes=(0, 0, 0), brokers=1, edges=(), pad=6_000).wrong == []
+
+
 def test_a_reader_whose_window_is_full_is_paused_in_time_though_it_answers_that_it_is_slow() -> None:
     # It acknowledged the notice that it is slow, which counted as if it had taken events.
     steps = [Step("lag", (1, 27.0)), *events(0, *range(12), apart=0.01), Step("pass", (40.0,))]

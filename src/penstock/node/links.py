@@ -114,6 +114,8 @@ class Link:
     """The first frame of events that is not acknowledged, and when it was that for the first time."""
     _sent_by: deque[tuple[int, float]] = field(default_factory=deque)
     """The last frame that had been sent at a time, one for each look."""
+    _old: int = 0
+    """The last of them that was sent long ago."""
     _last_load: tuple[float, int] = (0.0, 0)
 
     def last_heard(self, now: float) -> float:
@@ -140,13 +142,13 @@ class Link:
         return now - self._first[1] if first else 0.0
 
     def sent_before(self, now: float, seconds: float) -> int:
-        """The number of the last frame that was sent so long ago; look often. 0 if none has become so old."""
-        sent_by, number = self._sent_by, 0
+        """The number of the last frame that was sent so long ago, or 0; look often."""
+        sent_by = self._sent_by
         if not sent_by or sent_by[-1][0] != self.session.sent:
             sent_by.append((self.session.sent, now))
         while sent_by and now - sent_by[0][1] > seconds:
-            number, _at = sent_by.popleft()
-        return number
+            self._old, _at = sent_by.popleft()
+        return self._old
 
     def load(self, now: float) -> LinkLoad:
         """How busy it is, since this was asked last."""

@@ -77,13 +77,16 @@ class Watch:
                 )
                 link.missed = 0
         elif self._is_in_the_way(link):
+            if link.waited(now) > times.patience:
+                # It goes on taking events, and leaves some aside.
+                link.session.release_sent(overdue)
             self._mind_slow(link, now)
         else:
             link.is_warned = False
             # It has what it was sent, and takes its time; publishers need not wait for that.
             if link.waited(now) > times.patience:
                 link.session.release_sent()
-            elif overdue:
+            elif 0 < link.session.first_unacked <= overdue:
                 link.session.release_sent(overdue)
 
     def _is_in_the_way(self, link: Link) -> bool:
