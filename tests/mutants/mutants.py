@@ -906,6 +906,8 @@ _BURDENS: Final = (
         "                link.session.release_sent(overdue)\n",
         "",
         "each event that a reader acknowledges slowly lets it hold the next one as long again",
+        _BURDENED
+        + "test_each_event_is_held_for_the_patience_however_slowly_those_before_it_are_acknowledged",
     ),
     Mutant(
         "left-aside-is-held",
@@ -930,6 +932,7 @@ _BURDENS: Final = (
         "        # What waits only to be written is not in the way of anybody.\n        self.flush()\n",
         "",
         "a reader that holds events is paused though its window has room",
+        _BURDENED + "test_a_reader_that_never_acknowledges_is_not_paused_while_its_window_has_room",
     ),
     Mutant(
         "lost-reader-holds",
@@ -952,6 +955,7 @@ _BURDENS: Final = (
         "if self._world.time() >= until or self.runtime.is_idle:",
         "if self.runtime.is_idle:",
         "a broker that drains waits for a reader for ever",
+        _BURDENED + "test_a_broker_that_drains_waits_no_longer_than_it_may_for_a_reader",
     ),
     Mutant(
         "hostile-frame-raises",

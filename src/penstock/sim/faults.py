@@ -150,24 +150,24 @@ def slow(network: WholeNetwork, a: str, b: str, latency: float) -> int:
 
 def lag(network: WholeNetwork, client: str, seconds: float) -> int:
     """A client keeps each event for so long before it acknowledges it."""
-    network.lag(network.clients[client], seconds)
+    network.burdens.lag(network.clients[client], seconds)
     return 1
 
 
 def manual(network: WholeNetwork, client: str, share: float, seconds: float) -> int:
     """A client acknowledges by hand: a share of events, so long after they came, and the others never."""
-    network.manual(network.clients[client], share, seconds)
+    network.burdens.manual(network.clients[client], share, seconds)
     return 1
 
 
 def auto(network: WholeNetwork, client: str) -> int:
     """A client acknowledges all that it holds, and from now on what comes."""
-    return network.auto(network.clients[client])
+    return network.burdens.auto(network.clients[client])
 
 
 def attack(network: WholeNetwork, broker: str, kind: str) -> int:
     """A hostile client connects to a broker."""
-    network.attack(broker, kind)
+    network.burdens.attack(broker, kind)
     return 1
 
 

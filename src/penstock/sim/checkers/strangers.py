@@ -20,7 +20,8 @@ class Strangers(WholeChecker):
 
     def at_rest(self) -> Iterator[str]:
         """Say who was let on, or given something."""
-        judged, self.network.hostile = self.network.hostile, []
+        burdens = self.network.burdens
+        judged, burdens.hostile = burdens.hostile, []
         for hostile in judged:
             yield from (f"{hostile.name} ({hostile.kind}) {text}" for text in hostile.wrong)
             yield from self._not_ended(hostile)

@@ -6,6 +6,7 @@ lines      who can connect to whom, and what is done to all that goes over one l
 brokers    a broker's process, and the node in it
 clients    a client, with the core that programs use, and what it was told
 hostile    clients that mean harm
+burdens    readers that hold events, and hostile clients: what others must not notice
 network    brokers, clients and the lines between them; what can happen to each
 timeline   what was wrong when, from which it follows what the contract excuses
 draw       plans drawn from seeds

@@ -192,7 +192,7 @@ class _Artist:
         if kind == "drain":
             return [(0.0, Step("drain", (broker, round(lasts, 2))))]
         if kind == "hostile":
-            kinds = random.choices(list(ATTACKS), k=random.randint(1, 3))
+            kinds = random.choices(list(ATTACKS), k=random.randint(2, 4))
             return [(at, Step("attack", (broker, kind))) for at, kind in enumerate(kinds)]
         if kind == "long pause":
             name = f"b{broker}" if random.random() < 0.5 or client in self._gateways else f"c{client}"

@@ -23,12 +23,15 @@ from penstock.sim.counts import Counts
 from penstock.sim.links import LinkModel
 from penstock.sim.observers import Observers
 from penstock.sim.whole.brokers import WholeNode
+from penstock.sim.whole.burdens import Burdens
 from penstock.sim.whole.clients import WholeClient
-from penstock.sim.whole.hostile import Hostile
 from penstock.sim.whole.lines import Lines
 from penstock.sim.whole.process import Process
 from penstock.sim.whole.timeline import Timeline
 from penstock.wire.messages import Publish
+
+_KILLED_AFTER: Final = 5.0
+"""Seconds after `drain` in which a broker that drains is killed."""
 
 _DRIFT_MAX: Final = 0.01
 """Clocks go wrong by so much at the most: a hundred times as much as bad ones do."""
@@ -60,12 +63,10 @@ class WholeNetwork(Clock):
         self.observers = Observers()
         self.timeline = Timeline()
         """What fails."""
-        self.burdens = Timeline()
-        """What clients do that others must not notice: they hold events, or are hostile."""
+        self.burdens = Burdens(self)
+        """What clients do that others must not notice."""
         self.splits = 0
         """Times that a cut has parted brokers that could reach each other."""
-        self.hostile: list[Hostile] = []
-        self._attacks = 0
         self.lines = Lines(self, self.random)
         self.nodes: dict[str, WholeNode] = {}
         self.clients: dict[str, WholeClient] = {}
@@ -260,7 +261,7 @@ class WholeNetwork(Clock):
         node = self.nodes[name]
         if node.is_down:
             return
-        self._fault("Crash", name, silent=silent)
+        self.tell_fault("Crash", name, silent=silent)
         self.timeline.begin("vanish" if silent else "crash", (name,), self.now)
         for kind in ("pause", "drain"):
             self.timeline.end(kind, (name,), self.now)
@@ -278,7 +279,7 @@ class WholeNetwork(Clock):
         node = self.nodes[name]
         if not node.is_down:
             return
-        self._fault("Restart", name, state=with_state)
+        self.tell_fault("Restart", name, state=with_state)
         node.is_down = False
         with_state = with_state and not node.is_draining
         self.timeline.end("stop", (name,), self.now)
@@ -302,10 +303,16 @@ class WholeNetwork(Clock):
         node = self.nodes[name]
         if node.is_down or node.process.is_paused or node.is_draining:
             return 0
-        self._fault("Drain", name)
+        self.tell_fault("Drain", name)
         self.timeline.begin("drain", (name,), self.now)
         node.drain(lambda: self._drained(node, seconds))
+        self.at(self.now + self.times.drain + _KILLED_AFTER, self._kill, node, node.lives, seconds)
         return 1
+
+    def _kill(self, node: WholeNode, lives: int, seconds: float) -> None:
+        """A supervisor has no more patience with a broker that drains."""
+        if node.lives == lives and not node.is_down and not node.process.is_paused:
+            self._drained(node, seconds)
 
     def _drained(self, node: WholeNode, seconds: float) -> None:
         self.timeline.end("drain", (node.name,), self.now)
@@ -331,7 +338,7 @@ class WholeNetwork(Clock):
         process = self._process(name)
         if process.is_paused:
             return 0
-        self._fault("Pause", name)
+        self.tell_fault("Pause", name)
         self.timeline.begin("pause", (name,), self.now)
         process.pause()
         self._note()
@@ -341,7 +348,7 @@ class WholeNetwork(Clock):
         """It goes on; return whether it had to."""
         if not self._process(name).is_paused or self._is_down(name):
             return 0
-        self._fault("Continue", name)
+        self.tell_fault("Continue", name)
         self._go_on(name)
         return 1
 
@@ -359,7 +366,7 @@ class WholeNetwork(Clock):
         """A client's process dies, and its program is started again: another client, that wants the same."""
         if client.is_gateway:
             return
-        self._fault("Exit", client.name)
+        self.tell_fault("Exit", client.name)
         self.timeline.strike("exit", (client.name,), self.now)
         self.lines.hang_up(client.name)
         client.process.die()
@@ -375,66 +382,11 @@ class WholeNetwork(Clock):
         for key in list(client.advertisements):
             self.unadvertise(client, key)
 
-    # What clients do that others must not notice
-
-    def manual(self, client: WholeClient, share: float, seconds: float) -> None:
-        """A client acknowledges so large a share of events, so long after they came; the rest never."""
-        self._fault("Manual", client.name, share=share, seconds=seconds)
-        never = "manual reader, never acknowledges"
-        self._unburden(client)
-        self.burdens.begin("manual reader, late or some" if share else never, (client.name,), self.now)
-        client.hold(share, seconds)
-
-    def auto(self, client: WholeClient) -> int:
-        """A client acknowledges all that it holds, and from now on what comes; return whether it held any."""
-        if client.held_share is None:
-            return 0
-        self._fault("Auto", client.name)
-        self._unburden(client)
-        client.let_go()
-        return 1
-
-    def lag(self, client: WholeClient, seconds: float) -> None:
-        """A client acknowledges each event so long after it came."""
-        # What it has got already it keeps for as long as it meant to.
-        self.burdens.end("slow reader", (client.name,), self.now + client.lag)
-        if seconds:
-            self.burdens.begin("slow reader", (client.name,), self.now)
-        client.lag = seconds
-
-    def _unburden(self, client: WholeClient) -> None:
-        for kind in ("never acknowledges", "late or some"):
-            self.burdens.end(f"manual reader, {kind}", (client.name,), self.now + client.hold_seconds)
-
-    def attack(self, broker: str, kind: str) -> None:
-        """A hostile client connects to a broker, does what it does, and goes."""
-        name = f"h{self._attacks}"
-        self._attacks += 1
-        self._fault("Attack", broker, name, kind=kind)
-        self.burdens.begin(f"hostile client, {kind}", (name, broker), self.now)
-
-        def left() -> None:
-            self.burdens.end(f"hostile client, {kind}", (name, broker), self.now)
-
-        hostile = Hostile(
-            kind,
-            name,
-            broker,
-            self.new_process(name),
-            self,
-            self.random,
-            self.times,
-            left,
-            advertisements=self.settings.advertisements,
-        )
-        self.hostile.append(hostile)
-        hostile.begin()
-
     # Faults: lines
 
     def cut(self, a: str, b: str) -> None:
         """A line breaks in the middle of what is under way, and no connection can be made."""
-        self._fault("Cut", a, b)
+        self.tell_fault("Cut", a, b)
         self.timeline.begin("cut", _pair(a, b), self.now)
         before = len(self.components())
         self.lines.line(a, b).is_cut = True
@@ -446,20 +398,20 @@ class WholeNetwork(Clock):
         """A line works again."""
         line = self.lines.line(a, b)
         if line.is_cut:
-            self._fault("Heal", a, b)
+            self.tell_fault("Heal", a, b)
             self.timeline.end("cut", _pair(a, b), self.now)
             line.is_cut = False
             self._note()
 
     def sever(self, a: str, b: str) -> None:
         """The connections between two processes end, and may be made again at once."""
-        self._fault("Sever", a, b)
+        self.tell_fault("Sever", a, b)
         self.timeline.strike("sever", _pair(a, b), self.now)
         self.lines.sever(a, b)
 
     def stall(self, a: str, b: str) -> None:
         """Nothing that one process says gets to the other; neither is told."""
-        self._fault("Stall", a, b)
+        self.tell_fault("Stall", a, b)
         self.timeline.begin("stall", (a, b), self.now)
         self.lines.stall(a, b)
         self._note()
@@ -467,20 +419,20 @@ class WholeNetwork(Clock):
     def flow(self, a: str, b: str) -> None:
         """It gets there again, with all that has waited."""
         if a in self.lines.line(a, b).stalled:
-            self._fault("Flow", a, b)
+            self.tell_fault("Flow", a, b)
             self.timeline.end("stall", (a, b), self.now)
             self.lines.flow(a, b)
             self._note()
 
     def flip(self, a: str, b: str) -> None:
         """A bit of what one process says next to the other is wrong when it gets there."""
-        self._fault("Flip", a, b)
+        self.tell_fault("Flip", a, b)
         self.timeline.strike("flip", (a, b), self.now)
         self.lines.line(a, b).flips.add(a)
 
     def set_latency(self, a: str, b: str, latency: float) -> None:
         """What goes over a line takes so long from now on."""
-        self._fault("Latency", a, b, latency=latency)
+        self.tell_fault("Latency", a, b, latency=latency)
         self.lines.line(a, b).latency = latency
 
     def mend(self) -> None:
@@ -501,7 +453,8 @@ class WholeNetwork(Clock):
             for broker in client.brokers:
                 yield client.name, broker
 
-    def _fault(self, what: str, broker: str, link: str = "", **about: Any) -> None:
+    def tell_fault(self, what: str, broker: str, link: str = "", **about: Any) -> None:
+        """Something happens to a broker, a client or a line."""
         for on_fault in self.observers.on_fault:
             on_fault(what, broker, link, about, self.now)
 

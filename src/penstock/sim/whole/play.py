@@ -10,6 +10,7 @@ from penstock.sim.checkers.checker import Checker
 from penstock.sim.checkers.contract import Kept
 from penstock.sim.play import Outcome, Player
 from penstock.sim.whole.brokers import errors_logged
+from penstock.sim.whole.burdens import NEVER
 from penstock.sim.whole.draw import longest
 from penstock.sim.whole.hostile import ATTACKS
 from penstock.sim.whole.network import WholeNetwork
@@ -28,7 +29,7 @@ KINDS: Final = (
     _QUICK_RESTART,
     "split",
     "drain",
-    "manual reader, never acknowledges",
+    NEVER,
     *(f"hostile client, {kind}" for kind in ATTACKS),
 )
 """Kinds of faults that are shown even where they have not come up."""
