@@ -112,10 +112,12 @@ class Prompt(WholeChecker):
         times, publisher = self.network.times, sent.client.name
         faults = list(self.network.timeline.during(sent.at, settled_at, self._recovered))
         lost = [fault for fault in faults if _is_of_reader(fault, publisher) and fault.ended >= sent.at]
-        burdens = any(True for _ in self.network.burdens.during(sent.at, settled_at))
+        burdens = list(self.network.burdens.during(sent.at, settled_at))
         slow = times.patience if burdens or any(fault.kind in ("pause", "stall") for fault in lost) else 0.0
+        # Hostile clients that want events are readers too, and go.
+        gone = sum(burden.about[0][0] == "h" and burden.ended <= settled_at for burden in burdens)
         bound = 2 * times.settle + 2 * TICK + _ON_THE_WAY + slow
-        bound += len(lost) * (times.resume + times.settle + 2 * TICK + slow)
+        bound += (len(lost) + gone) * (times.resume + times.settle + 2 * TICK + slow)
         for fault in faults:
             if not _is_of_reader(fault, publisher):
                 lasted = min(fault.ended, settled_at) - max(fault.began, sent.at)
