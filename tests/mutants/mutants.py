@@ -57,6 +57,8 @@ _HISTORY: Final = "node/history.py"
 _REPLAYING: Final = "node/replaying.py"
 _FRAMES: Final = "wire/frames.py"
 _CONNECTION: Final = "node/connection.py"
+_LINKS: Final = "node/links.py"
+_BURDENED: Final = "tests/sim/test_whole_burdens.py::"
 _PLANS: Final = "tests/sim/test_whole_plans.py::"
 
 _OF_SESSIONS: Final = "tests/wire/test_sessions.py::"
@@ -887,7 +889,106 @@ _STRANGERS: Final = (
     ),
 )
 
+_BURDENS: Final = (
+    Mutant(
+        "reader-never-let-go",
+        _WATCHING,
+        "            if link.waited(now) > times.patience:\n                link.session.release_sent()\n"
+        "            elif 0 < link.session.first_unacked <= overdue:\n"
+        "                link.session.release_sent(overdue)\n",
+        "",
+        "a reader that never acknowledges holds its publishers for ever",
+    ),
+    Mutant(
+        "patience-begins-anew",
+        _WATCHING,
+        "            elif 0 < link.session.first_unacked <= overdue:\n"
+        "                link.session.release_sent(overdue)\n",
+        "",
+        "each event that a reader acknowledges slowly lets it hold the next one as long again",
+        _BURDENED
+        + "test_each_event_is_held_for_the_patience_however_slowly_those_before_it_are_acknowledged",
+    ),
+    Mutant(
+        "left-aside-is-held",
+        _WATCHING,
+        "                # It goes on taking events, and leaves some aside.\n"
+        "                link.session.release_sent(overdue)\n",
+        "                pass\n",
+        "a reader that takes others holds an event as long as somebody has a window full",
+        _BURDENED + "test_a_reader_that_leaves_an_event_aside_holds_nobody_while_others_have_windows_full",
+    ),
+    Mutant(
+        "answers-count-as-taking",
+        _LINKS,
+        "if session.queued_bytes - session.message_bytes < events:",
+        "if True:",
+        "a reader that answers notices counts as one that takes events",
+        _BURDENED + "test_a_reader_whose_window_is_full_is_paused_in_time_though_it_answers_that_it_is_slow",
+    ),
+    Mutant(
+        "looks-before-writing",
+        _RUNTIME,
+        "        # What waits only to be written is not in the way of anybody.\n        self.flush()\n",
+        "",
+        "a reader that holds events is paused though its window has room",
+        _BURDENED + "test_a_reader_that_never_acknowledges_is_not_paused_while_its_window_has_room",
+    ),
+    Mutant(
+        "lost-reader-holds",
+        _WATCHING,
+        "is_missed = link.session.has_events and now - link.since > times.resume",
+        "is_missed = False",
+        "a reader that died with events in its hands holds publishers for `linger`",
+    ),
+    Mutant(
+        "drain-forgets-held",
+        _RUNTIME,
+        "            link.session.is_idle and not link.held and not link.requests\n",
+        "            link.session.is_idle and not link.requests\n",
+        "a broker ends though it holds events back",
+        _BURDENED + "test_a_broker_that_drains_sends_what_it_holds_back_first",
+    ),
+    Mutant(
+        "drain-without-end",
+        "node/node.py",
+        "if self._world.time() >= until or self.runtime.is_idle:",
+        "if self.runtime.is_idle:",
+        "a broker that drains waits for a reader for ever",
+        _BURDENED + "test_a_broker_that_drains_waits_no_longer_than_it_may_for_a_reader",
+    ),
+    Mutant(
+        "hostile-frame-raises",
+        _SESSIONS,
+        '            raise WireError("an acknowledgement is made of numbers of eight bytes")\n',
+        '            raise ValueError("an acknowledgement is made of numbers of eight bytes")\n',
+        "what a client sends counts as a mistake of the broker's",
+    ),
+    Mutant(
+        "long-frame-awaited",
+        _FRAMES,
+        "        if length > self.limit:\n",
+        "        if length > 2**40:\n",
+        "a broker waits for frames of any length",
+    ),
+    Mutant(
+        "stranger-stays",
+        _HUB,
+        "            if now - since > times.greet:\n",
+        "            if now - since > 1e9 * times.greet:\n",
+        "who connects and says nothing stays for ever",
+    ),
+    Mutant(
+        "made-up-session-resumed",
+        _HUB,
+        "            except WireError:\n                resumed = False\n",
+        "            except WireError:\n                pass\n",
+        "a client goes on with more of its session than there was",
+    ),
+)
+
 MUTANTS: Final = (
+    *_BURDENS,
     *_STRANGERS,
     *_CATCHING_UP,
     *_CUSTODY,

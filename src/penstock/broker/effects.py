@@ -69,7 +69,7 @@ class Behind(msgspec.Struct, frozen=True, gc=False):
     """Have a client know that it may be missing events of the last seconds, which are yet to come.
 
     Said again every few seconds for as long as that is so. Should this node die before they have come, the
-    client asks the next one for them.
+    client asks the next one for them. With 0, all have come.
     """
 
     link: str

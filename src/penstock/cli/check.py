@@ -33,6 +33,7 @@ from penstock.sim.plan import Plan, check
 from penstock.sim.play import play
 from penstock.sim.story import tell
 from penstock.sim.trace import Trace
+from penstock.sim.whole.play import KINDS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -214,7 +215,7 @@ def _print(report: Report, options: argparse.Namespace) -> None:
         ("seeds", totals.seeds),
         ("runs", totals.runs),
         ("faults injected", totals.faults),
-        *((f"  {kind}", count) for kind, count in sorted(totals.faults_by_kind.items())),
+        *((f"  {kind}", count) for kind, count in sorted(_kinds(totals, options).items())),
         ("events published", totals.published),
         ("deliveries checked", totals.checked),
         *((f"  not made: {why}", count) for why, count in sorted(totals.excused.items())),
@@ -225,6 +226,8 @@ def _print(report: Report, options: argparse.Namespace) -> None:
         table.add_row(what, f"{figure:,}")
     table.add_row("seconds", f"{report.seconds:,.1f}")
     console.print(table)
+    if totals.missed:
+        console.print(_missed(totals))
     console.print(_promises(totals, options))
     for text in _told(report, options):
         # Filters have brackets, which are not meant for the printer.
@@ -240,6 +243,20 @@ def _table(title: str, *headings: str) -> "Table":
         table.add_column(heading)
     if not headings:
         table.columns[1].justify = "right"
+    return table
+
+
+def _kinds(totals: Verdict, options: argparse.Namespace) -> dict[str, int]:
+    """Faults by kind, also those kinds that have not come up."""
+    some = totals.seeds > 1 and options.links == "reliable"
+    return dict.fromkeys(KINDS, 0) | totals.faults_by_kind if some else totals.faults_by_kind
+
+
+def _missed(totals: Verdict) -> "Table":
+    """How often clients were told that they missed something, and after what."""
+    table = _table("clients told `missed`", "after", "told", "in vain")
+    for cause, count in sorted(totals.missed.items()):
+        table.add_row(cause, f"{count:,}", f"{totals.missed_in_vain.get(cause, 0):,}")
     return table
 
 

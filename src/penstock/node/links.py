@@ -77,7 +77,7 @@ class Link:
     since: float = 0.0
     """When it came into this phase."""
     moved_at: float = 0.0
-    """When the other side last acknowledged anything, or nothing was left to."""
+    """When the other side last acknowledged events, or none were left to be."""
     heard_at: float = 0.0
     """When something last came, by a connection that is lost."""
     is_late: bool = False
@@ -116,6 +116,10 @@ class Link:
     """The frame that is being looked at, and when it was sent."""
     _first: tuple[int, float] = (0, 0.0)
     """The first frame of events that is not acknowledged, and when it was that for the first time."""
+    _sent_by: deque[tuple[int, float]] = field(default_factory=deque)
+    """The last frame that had been sent at a time, one for each look."""
+    _old: int = 0
+    """The last of them that was sent long ago."""
     _last_load: tuple[float, int] = (0.0, 0)
 
     def last_heard(self, now: float) -> float:
@@ -124,8 +128,12 @@ class Link:
 
     def on_ack(self, payload: bytes | memoryview, now: float) -> None:
         """The other side has dealt with frames."""
-        self.session.on_ack(payload)
-        self.moved_at = now
+        session = self.session
+        events = session.queued_bytes - session.message_bytes
+        session.on_ack(payload)
+        if session.queued_bytes - session.message_bytes < events:
+            # Who acknowledges messages, such as that it is slow, has not taken any events by that.
+            self.moved_at = now
         if self._timed is not None and self.session.is_acked(self._timed[0]):
             self.delay = now - self._timed[1]
             self._timed = None
@@ -136,6 +144,15 @@ class Link:
         if first != self._first[0]:
             self._first = first, now
         return now - self._first[1] if first else 0.0
+
+    def sent_before(self, now: float, seconds: float) -> int:
+        """The number of the last frame that was sent so long ago, or 0; look often."""
+        sent_by = self._sent_by
+        if not sent_by or sent_by[-1][0] != self.session.sent:
+            sent_by.append((self.session.sent, now))
+        while sent_by and now - sent_by[0][1] > seconds:
+            self._old, _at = sent_by.popleft()
+        return self._old
 
     def load(self, now: float) -> LinkLoad:
         """How busy it is, since this was asked last."""

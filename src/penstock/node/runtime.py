@@ -431,7 +431,7 @@ class Runtime:
             link.missed += len(block)
             self.lost["slow"] += len(block)
             return
-        if link.session.is_idle:
+        if not link.session.has_events:
             link.moved_at = now
         # What is for a client is in the hands of its broker, which is all that has to be reached at first.
         link.session.push_block(block, custody, Stage.ACCEPTED if link.is_client else Stage.NONE)
@@ -469,6 +469,8 @@ class Runtime:
         self.standstill.tick(now)
         self.passing.send_held(now)
         self.passing.tell_stages(now)
+        # What waits only to be written is not in the way of anybody.
+        self.flush()
         self._watch.look(now)
         self.passing.send_again(now)
 

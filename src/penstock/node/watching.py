@@ -66,6 +66,7 @@ class Watch:
 
     def _watch_client(self, link: Link, now: float) -> None:
         times = self._times
+        overdue = link.sent_before(now, times.patience)
         if link.expires_at is not None and now > link.expires_at and link.connection is not None:
             link.connection.close("access", "the token has expired: get a new one")
             self._runtime.end(link, now, failed=True)
@@ -82,12 +83,17 @@ class Watch:
                 )
                 link.missed = 0
         elif self._is_in_the_way(link):
+            if link.waited(now) > times.patience:
+                # It goes on taking events, and leaves some aside.
+                link.session.release_sent(overdue)
             self._mind_slow(link, now)
         else:
             link.is_warned = False
+            # It has what it was sent, and takes its time; publishers need not wait for that.
             if link.waited(now) > times.patience:
-                # It has what it was sent, and takes its time; publishers need not wait for that.
                 link.session.release_sent()
+            elif 0 < link.session.first_unacked <= overdue:
+                link.session.release_sent(overdue)
 
     def _is_in_the_way(self, link: Link) -> bool:
         """Whether others wait for what a client does not take.

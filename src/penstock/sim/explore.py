@@ -38,6 +38,9 @@ class Verdict(msgspec.Struct):
     faults_by_kind: dict[str, int] = {}
     excused: dict[str, int] = {}
     """Deliveries that were not made, by why that is allowed (`penstock.sim.checkers.contract`)."""
+    missed: dict[str, int] = {}
+    missed_in_vain: dict[str, int] = {}
+    """How often clients were told `missed`, and how often in vain, by the kind of fault that led to it."""
     wrong: list[str] = []
     failed: list[int] = []
 
@@ -45,8 +48,7 @@ class Verdict(msgspec.Struct):
         """Count another in."""
         for name in ("seeds", "runs", "published", "checked", "deliveries", "faults", "handled"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.faults_by_kind = dict(Counter(self.faults_by_kind) + Counter(other.faults_by_kind))
-        self.excused = dict(Counter(self.excused) + Counter(other.excused))
+        self._count(other)
         self.wrong = self.wrong + other.wrong
         self.failed = self.failed + other.failed
 
@@ -57,8 +59,11 @@ class Verdict(msgspec.Struct):
         self.deliveries += sum(map(len, outcome.results))
         self.faults += outcome.faults
         self.handled += outcome.handled
-        self.faults_by_kind = dict(Counter(self.faults_by_kind) + Counter(outcome.faults_by_kind))
-        self.excused = dict(Counter(self.excused) + Counter(outcome.excused))
+        self._count(outcome)
+
+    def _count(self, other: "Verdict | Outcome") -> None:
+        for name in ("faults_by_kind", "excused", "missed", "missed_in_vain"):
+            setattr(self, name, dict(Counter(getattr(self, name)) + Counter(getattr(other, name))))
 
 
 def ways_of(plan: Plan) -> list[Plan]:

@@ -150,8 +150,30 @@ def slow(network: WholeNetwork, a: str, b: str, latency: float) -> int:
 
 def lag(network: WholeNetwork, client: str, seconds: float) -> int:
     """A client keeps each event for so long before it acknowledges it."""
-    network.clients[client].lag = seconds
+    network.burdens.lag(network.clients[client], seconds)
     return 1
+
+
+def manual(network: WholeNetwork, client: str, share: float, seconds: float) -> int:
+    """A client acknowledges by hand: a share of events, so long after they came, and the others never."""
+    network.burdens.manual(network.clients[client], share, seconds)
+    return 1
+
+
+def auto(network: WholeNetwork, client: str) -> int:
+    """A client acknowledges all that it holds, and from now on what comes."""
+    return network.burdens.auto(network.clients[client])
+
+
+def attack(network: WholeNetwork, broker: str, kind: str) -> int:
+    """A hostile client connects to a broker."""
+    network.burdens.attack(broker, kind)
+    return 1
+
+
+def drain(network: WholeNetwork, broker: str, seconds: float) -> int:
+    """A broker ends, as by SIGTERM, and is started again so long after that."""
+    return network.drain(broker, seconds)
 
 
 def leave_for_good(network: WholeNetwork, client: str) -> int:

@@ -15,6 +15,7 @@ from penstock.errors import InputError, PenstockError
 from penstock.model.events import Event
 from penstock.node.settings import Times
 from penstock.routing.schemes.catalog import SCHEMES
+from penstock.sim.whole.hostile import ATTACKS
 from penstock.workloads import topologies
 
 LEASE: Final = 2.0
@@ -97,6 +98,10 @@ _SHAPES: Final[dict[str, tuple[type | tuple[type, ...], ...]]] = {
     "latency": (str, str, (int, float)),
     "lag": (int, (int, float)),
     "exit": (int,),
+    "manual": (int, (int, float), (int, float)),
+    "auto": (int,),
+    "attack": (int, str),
+    "drain": (int, (int, float)),
     "mend": (),
     "pass": ((int, float),),
     "settle": (),
@@ -108,6 +113,7 @@ _PLAIN_ONLY: Final = ("flap", "degrade", "restore")
 _RELIABLE_ONLY: Final = (
     *("vanish", "pause", "continue", "sever", "unplug", "plug"),
     *("stall", "flow", "flip", "latency", "lag", "exit", "mend"),
+    *("manual", "auto", "attack", "drain"),
 )
 _OF_NAMES: Final = ("pause", "continue", "sever", "stall", "flow", "flip", "latency")
 """Verbs about processes by name: b0 is a broker, c0 a client."""
@@ -121,6 +127,8 @@ _OF_CLIENTS: Final = (
     "leave",
     "lag",
     "exit",
+    "manual",
+    "auto",
 )
 _DEGREES: Final = ("loss", "duplicate", "reorder", "delay")
 _PASS_MAX: Final = 1e4
@@ -188,7 +196,10 @@ def _mistake(step: Step, brokers: range, clients: range) -> str:
         return "" if 0 <= step.arguments[0] <= _PASS_MAX else f"lasts from 0 to {_PASS_MAX:g} seconds"
     if step.verb == "degrade" and (step.arguments[2] not in _DEGREES or not 0 <= step.arguments[3] <= 1):
         return f"is by a share from 0 to 1 of {', '.join(_DEGREES)}"
-    named = step.arguments[0] if step.verb == "partition" else step.arguments[:2]
+    if step.verb in ("attack", "drain") and (why := _attack_mistake(step)):
+        return why
+    count = 1 if step.verb in ("attack", "drain") else 2
+    named = step.arguments[0] if step.verb == "partition" else step.arguments[:count]
     numbers = [n for n in named if type(n) is not bool]
     return "" if all(n in brokers for n in numbers) else "names a broker that is not there"
 
@@ -210,7 +221,13 @@ def _client_mistake(step: Step, clients: range) -> str:
             Event(step.arguments[1])
         except PenstockError as error:
             return str(error)
-    return _seconds_mistake(step) if step.verb == "lag" else ""
+    return _seconds_mistake(step) if step.verb in ("lag", "manual") else ""
+
+
+def _attack_mistake(step: Step) -> str:
+    if step.verb == "attack" and step.arguments[1] not in ATTACKS:
+        return f"no such attack; there are {', '.join(ATTACKS)}"
+    return _seconds_mistake(step)
 
 
 def _seconds_mistake(step: Step) -> str:

@@ -33,6 +33,9 @@ class Outcome(msgspec.Struct):
     faults_by_kind: dict[str, int] = {}
     excused: dict[str, int] = {}
     """Deliveries that were not made, by why that is allowed (`penstock.sim.checkers.contract`)."""
+    missed: dict[str, int] = {}
+    missed_in_vain: dict[str, int] = {}
+    """How often clients were told `missed`, and how often in vain, by the kind of fault that led to it."""
 
 
 def play(plan: Plan, trace: Trace | None = None) -> Outcome:

@@ -54,9 +54,9 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
 
 _OF_CLIENTS: Final = (
     *("advertise", "unadvertise", "subscribe", "unsubscribe", "publish", "leave"),
-    *("lag", "exit", "unplug", "plug"),
+    *("lag", "exit", "manual", "auto", "unplug", "plug"),
 )
-_OF_BROKERS: Final = ("crash", "restart", "vanish")
+_OF_BROKERS: Final = ("crash", "restart", "vanish", "attack", "drain")
 _OF_LINKS: Final = ("cut", "heal", "flap", "degrade")
 _OF_NAMES: Final = ("pause", "continue", "sever", "stall", "flow", "flip", "latency")
 

@@ -80,6 +80,12 @@ _WORDS: Final[dict[str, Callable[..., str]]] = {
     "latency": lambda a, b, seconds: f"bytes between {a} and {b} take {seconds * 1000:g} ms from now on",
     "lag": lambda client, seconds: f"c{client} keeps each event for {seconds:g} s before acknowledging it",
     "exit": lambda client: f"the process of c{client} dies, and its program is started again",
+    "manual": lambda client, share, seconds: (
+        f"c{client} acknowledges by hand: {share:.0%} of events, each after {seconds:g} s, and no others"
+    ),
+    "auto": lambda client: f"c{client} acknowledges all that it holds, and from now on what comes",
+    "attack": lambda broker, kind: f"a hostile client connects to b{broker}: {kind}",
+    "drain": lambda broker, seconds: f"b{broker} drains, ends, and is started again {seconds:g} s later",
     "mend": lambda: "all lines work again, and all processes go on",
     "restore": lambda: "all links carry messages as they should again",
 }

@@ -109,7 +109,10 @@ class Traced(_Answer, frozen=True, tag="traced"):
 
 
 class Behind(_Answer, frozen=True, tag="behind"):
-    """Events of the last seconds may be missing, and are yet to come (`penstock.broker.effects.Behind`)."""
+    """Events of the last seconds may be missing, and are yet to come (`penstock.broker.effects.Behind`).
+
+    With 0, all have come.
+    """
 
     seconds: float
 

@@ -348,9 +348,12 @@ class Session:
         self.release_sent()
         return dropped
 
-    def release_sent(self) -> None:
-        """Have nobody wait for what the other side was sent: it stays, and is in nobody's custody."""
-        for out in list(self._unacked.values()):
+    def release_sent(self, to: int | None = None) -> None:
+        """Have nobody wait for what the other side was sent: it stays, and is in nobody's custody.
+
+        `to`: only for frames up to this number.
+        """
+        for out in [out for out in self._unacked.values() if to is None or out.number <= to]:
             if out.block is not None:
                 out.release()
 

@@ -28,6 +28,10 @@ _GAPS_MAX: Final = 10_000
 """Trees of which it is remembered that something may be missing, though they are gone; the last ones."""
 
 
+_LEARNT_S: Final = 5.0
+"""Seconds after which a broker knows the trees that a client who comes may have missed events of."""
+
+
 class Asker(NamedTuple):
     """Who has asked."""
 
@@ -64,6 +68,8 @@ class Catching:
         self.is_on = is_on
         """Whether brokers keep anything."""
         self._asked = 0
+        self._behind: set[str] = set()
+        """The clients that know that events are yet to come."""
 
     def asks(self, tree: Tree, link: str) -> bool:
         """Whether events of a tree that are sent again, and have passed here before, are for a link."""
@@ -88,6 +94,7 @@ class Catching:
 
     def miss_for(self, link: str, trees: Iterable[Tree], since: float, now: float) -> None:
         """A client may have missed events of trees: they passed here while it was elsewhere, or never did."""
+        self._behind.add(link)
         for tree in trees:
             if self.is_on:
                 self._note(tree, since, link, Asker(0, now))
@@ -118,14 +125,26 @@ class Catching:
 
     def on_tick(self, now: float) -> None:
         """Time has passed: have clients know what is still missing, of trees that may come back."""
-        self._tell_clients([tree for tree in self._gaps if tree in self._trees], now)
+        known = [tree for tree in self._gaps if tree in self._trees]
+        behind = self._tell_clients(known, now)
+        if len(known) < len(self._gaps):
+            # Of trees that may come back, nobody knows what is missing.
+            return
+        for link in sorted(self._behind.difference(behind)):
+            client = self._clients.get(link)
+            if client is None or now - client.came_at > _LEARNT_S:
+                self._behind.discard(link)
+                # It asks its next broker for no more than what it misses then.
+                self._outbox.effects += [Behind(link, 0.0)] if client is not None else []
 
-    def _tell_clients(self, trees: Iterable[Tree], now: float) -> None:
+    def _tell_clients(self, trees: Iterable[Tree], now: float) -> dict[str, float]:
         behind: dict[str, float] = {}
         for tree in trees:
             for link, since in self._affected(tree).items():
                 behind[link] = min(behind.get(link, now), since)
         self._outbox.effects += [Behind(link, now - since) for link, since in behind.items() if since < now]
+        self._behind.update(behind)
+        return behind
 
     def _affected(self, tree: Tree) -> dict[str, float]:
         """The clients that may be missing events of a tree, and since when."""

@@ -237,9 +237,12 @@ class Line:
         self.notify("reconnected", text, sent_again)
 
     def is_behind(self, seconds: float) -> None:
-        """Events of the last seconds are yet to come: whichever broker is next is asked for them."""
+        """Events of the last seconds are yet to come: whichever broker is next is asked for them.
+
+        With 0, all have come.
+        """
         now = self._world.time()
-        self._missing_since, self._missing_at = now - seconds, now
+        self._missing_since, self._missing_at = now - seconds, now if seconds else float("-inf")
 
     def _silent(self) -> float:
         """For how long events may be missing, now that there is a new session."""

@@ -14,5 +14,10 @@ loops       no event went over a link twice
 trees       at rest, the ways to each publisher lead there
 tables      at rest, tables hold what live subscriptions need, and nothing else
 
+Of whole nodes:
+contract    what is acknowledged was taken, or told; at rest nothing is left over
+prompt      nobody is kept waiting by what others do
+strangers   hostile clients lose their connection, and get nothing
+
 schemes     the same deliveries under every scheme and protocol
 """

@@ -11,7 +11,9 @@ from penstock.sim.checkers.delivered import Delivered
 from penstock.sim.checkers.loops import Loops
 from penstock.sim.checkers.once import Once
 from penstock.sim.checkers.order import Order
+from penstock.sim.checkers.prompt import Prompt
 from penstock.sim.checkers.silence import Silence
+from penstock.sim.checkers.strangers import Strangers
 from penstock.sim.checkers.tables import Tables
 from penstock.sim.checkers.trees import Ways
 from penstock.sim.network import Network
@@ -31,7 +33,12 @@ _PLAIN_ONLY: Final = ("once", "loops")
 OF_PROTOCOLS: Final[dict[str, type[Checker]]] = {"loops": Loops, "trees": Ways, "tables": Tables}
 """What a protocol may promise besides: it names these in `penstock.broker.protocols.Protocol.checkers`."""
 
-WHOLE: Final[dict[str, type[Checker]]] = {"kept": Kept, "idle": Idle}
+WHOLE: Final[dict[str, type[Checker]]] = {
+    "kept": Kept,
+    "prompt": Prompt,
+    "strangers": Strangers,
+    "idle": Idle,
+}
 """What whole nodes and clients promise besides."""
 
 C = TypeVar("C", bound=Checker)

@@ -89,9 +89,12 @@ class Kept(WholeChecker):
         """Deliveries that were not made, by why that is allowed; and how often clients were told."""
         self._lost: set[tuple[str, Name]] = set()
         """Events that clients missed and were told of."""
-        self._missed: list[str] = []
+        self.missed: Counter[str] = Counter()
+        self.missed_in_vain: Counter[str] = Counter()
+        """How often clients were told that they missed something, by the kind of fault that led to it."""
+        self._missed: list[tuple[str, str]] = []
         self._missing: set[str] = set()
-        """The clients that were told that they missed something, and those that did."""
+        """The clients that were told so, after which kind of fault, and those that did miss something."""
         self._void = 0
         self._sent: dict[Hashable, Sent] = {}
         self._judged: set[Hashable] = set()
@@ -178,12 +181,14 @@ class Kept(WholeChecker):
 
     def _look_at_missed(self, client: Client, now: float) -> None:
         """A connection that breaks and can be made again at once loses nothing, so that nothing is missed."""
-        self._missed.append(client.name)
+        window = self._recovered + self.network.times.linger
+        faults = list(self.network.timeline.during(now - window, now))
+        kinds = {fault.kind for fault in faults} - {"drain"}
+        cause = "nothing" if not kinds else kinds.pop() if len(kinds) == 1 else "several kinds"
+        self._missed.append((client.name, cause))
         if not self._last_calm:
             # Brokers of a network that begins are still finding each other.
             return
-        window = self._recovered + self.network.times.linger
-        faults = list(self.network.timeline.during(now - window, now))
         if all(fault.kind == "sever" and client.name in fault.about for fault in faults):
             why = "its connection broke, and could be made again at once" if faults else "nothing had failed"
             self._wrong.append(f"{client.name} was told at {now:.3f} that it missed something, though {why}")
@@ -226,7 +231,10 @@ class Kept(WholeChecker):
             yield from self._told_of(finding)
         yield from self._uncounted()
         self.excused["missed, told"] += len(self._missed)
-        self.excused["missed, told in vain"] += sum(name not in self._missing for name in self._missed)
+        in_vain = [cause for name, cause in self._missed if name not in self._missing]
+        self.excused["missed, told in vain"] += len(in_vain)
+        self.missed.update(cause for _name, cause in self._missed)
+        self.missed_in_vain.update(in_vain)
         self._missed, self._missing = [], set()
         self._judged |= self._sent.keys()
         self._sent.clear()
@@ -302,8 +310,8 @@ class Kept(WholeChecker):
     def _is_rescued(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
         """Whether nothing may be lost even so: only one broker died, and the client went on in time."""
         timeline = self.network.timeline
-        faults = list(timeline.during(sent.at, settled_at, self._recovered))
-        if len(faults) != 1 or faults[0].kind != "crash":
+        faults = [f for f in timeline.during(sent.at, settled_at, self._recovered) if f.kind != "drain"]
+        if len(faults) != 1 or faults[0].kind not in ("crash", "stop"):
             return False
         died, (broker,) = faults[0].began, faults[0].about
         if faults[0].ended - died < self._patience + self._recovered:
@@ -325,11 +333,15 @@ class Kept(WholeChecker):
         deaths = [
             fault
             for fault in timeline.faults
-            if fault.kind in ("crash", "vanish")
+            if fault.kind in ("crash", "vanish", "stop")
             and fault.about == (sent.homes[-1],)
             and fault.began >= sent.at
         ]
-        others = list(timeline.during(sent.at - self._recovered, settled_at + self._recovered))
+        others = [
+            fault
+            for fault in timeline.during(sent.at - self._recovered, settled_at + self._recovered)
+            if fault.kind != "drain"
+        ]
         return any(other is not death for death in deaths for other in others)
 
     def _never_met(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
@@ -349,7 +361,8 @@ class Idle(WholeChecker):
     """At rest nothing is under way: every frame is acknowledged, and nothing waits to be sent again."""
 
     holds: ClassVar[tuple[str, ...]] = (
-        "At rest, every frame of events is acknowledged, and nothing waits to be sent again.",
+        "At rest, every frame of events is acknowledged that no reader holds, "
+        "and nothing waits to be sent again.",
     )
 
     def at_rest(self) -> Iterator[str]:
@@ -362,6 +375,9 @@ class Idle(WholeChecker):
             if not runtime.passing.is_idle:
                 yield f"{name} still has events to send again"
             for link in runtime.links.values():
+                reader = self.network.clients.get(link.peer) if link.is_client else None
+                if reader is not None and reader.holds_events:
+                    continue
                 left = link.session.queued_bytes - link.session.message_bytes
                 if link.phase is LinkPhase.UP and (left or link.held):
                     yield f"{name} has {left} bytes of events for {link.peer} that are not acknowledged"

@@ -58,8 +58,9 @@ class _Sink:
 class WholeClient(Client):
     """A program with a client in it.
 
-    `brokers` are those of its list. `lag`: for how long it keeps each event before it acknowledges it. A
-    client of a gateway lives in its broker's process, makes no second connection, and is dropped if slow.
+    `brokers` are those of its list. `lag`: for how long it keeps each event before it acknowledges it. With
+    `hold` it acknowledges by hand, as with `ack="manual"`: late, some events, or none. A client of a gateway
+    lives in its broker's process, makes no second connection, and is dropped if slow.
     """
 
     def __init__(
@@ -76,8 +77,14 @@ class WholeClient(Client):
         self.process = process
         self.is_gateway = is_gateway
         self.lag = 0.0
-        self.waits_for = Stage(1 + len(network.clients) % 3)
+        self.waits_for = Stage(3 - len(network.clients) % 3)
         """What acknowledges its events. All stages are in use among a few clients."""
+        self.held_share: float | None = None
+        """The share of events that it acknowledges, of a reader that does so by hand."""
+        self.hold_seconds = 0.0
+        """How long it holds those that it does acknowledge."""
+        self._holds: list[Custody] = []
+        """Events that it does not acknowledge."""
         self.since = network.now
         """When it became the client that it is."""
         self.made_at: dict[Key, float] = {}
@@ -88,6 +95,8 @@ class WholeClient(Client):
         self._network = network
         self._keys: dict[tuple[str, Key], int] = {}
         self._got: dict[tuple[str, int], tuple[bytes, Header, bool, list[Key]]] = {}
+        self.asked_at: dict[Key, float] = {}
+        """When it last asked for a subscription."""
         self._implied = ""
         self.core = self._new_core()
 
@@ -191,6 +200,7 @@ class WholeClient(Client):
         self.who += "'"
         self._keys.clear()
         self._numbers.clear()
+        self._holds.clear()
         self._implied = ""
         self.core = self._new_core()
         for key, predicate in self.advertisements.items():
@@ -218,6 +228,7 @@ class WholeClient(Client):
         """Subscribe, or have another filter under the same key."""
         if self.core.line.is_closed:
             return
+        self.asked_at[key] = self._network.now
         known = self._keys.get(("s", key))
         text = predicate.to_sql()
 
@@ -258,7 +269,13 @@ class WholeClient(Client):
         self, key: Key, data: bytes, header: Header, number: int, late: bool, custody: Custody
     ) -> None:
         """An event has come for a subscription."""
-        if self.lag:
+        if self.held_share is not None:
+            custody.hold()
+            if self.process.share() < self.held_share:
+                self.process.call_later(self.hold_seconds, self._release, custody)
+            else:
+                self._holds.append(custody)
+        elif self.lag:
             custody.hold()
             self.process.call_later(self.lag, self._release, custody)
         known = self._got.get((header.origin, number))
@@ -270,6 +287,25 @@ class WholeClient(Client):
     def _release(self, custody: Custody) -> None:
         custody.release()
         self.core.line.acknowledge_soon()
+
+    def hold(self, share: float, seconds: float) -> None:
+        """Acknowledge by hand from now on: such a share of events, so long after they came."""
+        self.held_share, self.hold_seconds = share, seconds
+
+    def let_go(self) -> None:
+        """Acknowledge all that was not, and from now on what comes."""
+        self.held_share = None
+        self.process.take(self._let_go)
+
+    def _let_go(self) -> None:
+        holds, self._holds = self._holds, []
+        for custody in holds:
+            self._release(custody)
+
+    @property
+    def holds_events(self) -> bool:
+        """Whether it has events that it does not acknowledge."""
+        return bool(self._holds)
 
     def _received(self) -> None:
         got, self._got = self._got, {}

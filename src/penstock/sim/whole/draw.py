@@ -8,9 +8,12 @@ wait: a little less and a little more than each.
 from random import Random
 from typing import Any, Final, TypeAlias
 
+from msgspec.structs import astuple
+
 from penstock.node.settings import Times
 from penstock.routing.schemes.catalog import SCHEMES
 from penstock.sim.plan import Plan, Step
+from penstock.sim.whole.hostile import ATTACKS
 from penstock.workloads import topologies
 
 _QUICK: Final = Times(ping=1.5, lease=10.0, linger=20.0, keep=25.0)
@@ -36,9 +39,17 @@ _KINDS: Final[dict[str, float]] = {
     "latency": 1.0,
     "lag": 0.7,
     "exit": 0.7,
-    "flip": 0.3,
+    "flip": 1.0,
+    "long pause": 0.6,
+    "manual": 2.0,
+    "manual exit": 0.7,
+    "hostile": 2.5,
+    "drain": 1.0,
 }
 """Faults, and how often each is drawn."""
+
+_AT_ONCE: Final = ("sever", "drop", "flip", "exit", "hostile")
+"""Kinds that are over as soon as they begin, for all who have to wait for their end."""
 
 _PAD: Final = 6_000
 """Bytes of events that fill windows, so that slow readers are noticed."""
@@ -57,7 +68,8 @@ def draw_whole(seed: int) -> Plan:
     homes = tuple(random.randrange(brokers) for _ in range(clients))
     gateways = tuple(client for client in range(clients) if random.random() < 0.08)
     pad = _PAD if random.random() < 0.1 else 0
-    artist = _Artist(random, brokers, list(edges), homes, gateways, lags=bool(pad))
+    times = Times() if random.random() < 0.25 else _QUICK
+    artist = _Artist(random, brokers, list(edges), homes, gateways, times, lags=bool(pad))
     return Plan(
         seed=seed,
         scheme=random.choice(list(SCHEMES)),
@@ -72,7 +84,7 @@ def draw_whole(seed: int) -> Plan:
         others=artist.others,
         gateways=gateways,
         pad=pad,
-        times=Times() if random.random() < 0.25 else _QUICK,
+        times=times,
     )
 
 
@@ -86,6 +98,7 @@ class _Artist:
         edges: list[topologies.Edge],
         homes: tuple[int, ...],
         gateways: tuple[int, ...],
+        times: Times,
         *,
         lags: bool,
     ) -> None:
@@ -95,6 +108,7 @@ class _Artist:
         self._edges = edges
         self._homes = homes
         self._gateways = gateways
+        self._times = times
         self.others = tuple(self._others(client) for client in range(len(homes)))
         self._order = 0
         self._kinds = {**_KINDS, "lag": 8.0} if lags else _KINDS
@@ -145,7 +159,7 @@ class _Artist:
                 steps.append(Step("pass", (round(at - now, 4),)))
                 now = at
             steps.append(step)
-        return steps
+        return [*steps, Step("pass", (round(end - now, 4),))] if end > now else steps
 
     def _put(self, timed: list[_Timed], at: float, step: Step) -> None:
         self._order += 1
@@ -156,14 +170,17 @@ class _Artist:
         random = self._random
         kind = random.choices(list(self._kinds), list(self._kinds.values()))[0]
         lasts = random.choice(_AROUND) * random.uniform(0.9, 1.1)
+        if kind == "long pause":
+            lasts = longest(self._times) * random.uniform(1.1, 1.3)
         for when, step in self._steps_of(kind, lasts):
             self._put(timed, at + when, step)
-        return at + (0.0 if kind in ("sever", "drop", "flip", "exit") else lasts)
+        if kind == "drain":
+            return at + self._times.drain + lasts
+        return at + (0.0 if kind in _AT_ONCE else lasts)
 
     def _steps_of(self, kind: str, lasts: float) -> list[tuple[float, Step]]:
         random = self._random
         broker, client = random.randrange(self._brokers), random.randrange(len(self._homes))
-        home = self._homes[client]
         if kind in ("crash", "vanish"):
             with_memory = random.random() < 0.15
             return [(0.0, Step(kind, (broker,))), (lasts, Step("restart", (broker, with_memory)))]
@@ -172,6 +189,26 @@ class _Artist:
             return [(0.0, Step("crash", (b,))) for b in some] + [
                 (lasts, Step("restart", (b, False))) for b in some
             ]
+        if kind == "drain":
+            return [(0.0, Step("drain", (broker, round(lasts, 2))))]
+        if kind == "hostile":
+            kinds = random.choices(list(ATTACKS), k=random.randint(2, 4))
+            return [(at, Step("attack", (broker, kind))) for at, kind in enumerate(kinds)]
+        if kind == "long pause":
+            name = f"b{broker}" if random.random() < 0.5 or client in self._gateways else f"c{client}"
+            return [(0.0, Step("pause", (name,))), (lasts, Step("continue", (name,)))]
+        return self._steps_of_client(kind, lasts, broker, client)
+
+    def _steps_of_client(self, kind: str, lasts: float, broker: int, client: int) -> list[tuple[float, Step]]:
+        random = self._random
+        home = self._homes[client]
+        if kind in ("manual", "manual exit"):
+            share = random.choice([0.0, 0.0, 0.3, 0.8, 1.0])
+            begin = Step("manual", (client, share, round(random.uniform(0.0, 1.5 * self._times.patience), 2)))
+            if kind == "manual exit":
+                return [(0.0, begin), (lasts, Step("exit", (client,)))]
+            # As often as not it never acknowledges what it holds.
+            return [(0.0, begin), *([(lasts, Step("auto", (client,)))] if random.random() < 0.5 else [])]
         if kind == "pause":
             return [(0.0, Step("pause", (f"b{broker}",))), (lasts, Step("continue", (f"b{broker}",)))]
         if kind == "client pause" and client not in self._gateways:
@@ -234,6 +271,14 @@ class _Artist:
         random = self._random
         if random.random() < (0.6 if wide else 0.2):
             return "x >= 0"
+        if random.random() < 0.1:
+            # Not plain: a broker finds out elsewhere what it is, and goes on meanwhile.
+            return f"x < {random.randrange(1, 12)} or y = {random.randrange(6)}"
         low = random.randrange(15)
         text = f"x between {low} and {low + random.choice([2, 5, 10, 20])}"
         return text if random.random() < 0.7 else f"{text} and y >= {random.randrange(3)}"
+
+
+def longest(times: Times) -> float:
+    """The longest time that anybody waits for anybody."""
+    return max(map(float, astuple(times)))

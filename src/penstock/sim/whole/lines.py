@@ -48,6 +48,10 @@ class Lines:
         self._listening[name] = listening
         self._silent.discard(name)
 
+    def refuse(self, name: str) -> None:
+        """A process takes no connections any more; those that there are stay."""
+        self._listening.pop(name, None)
+
     # Connecting
 
     def dial(

@@ -5,155 +5,36 @@ nothing stands for a broker or a client: they are those of production, and what 
 their connections and processes.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
 from penstock.broker.core import Core
-from penstock.broker.effects import Effect, Send
 from penstock.broker.needs import Matching, Scan
 from penstock.broker.protocols import CoreSettings, protocol_named
 from penstock.errors import PenstockError
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.model.names import Key
-from penstock.node.admission import Admission
 from penstock.node.client.notices import Notice
-from penstock.node.connection import FrameConnection
-from penstock.node.node import Node, NodeSettings
 from penstock.node.settings import Limits, Times
 from penstock.sim.clock import Clock
 from penstock.sim.counts import Counts
 from penstock.sim.links import LinkModel
 from penstock.sim.observers import Observers
+from penstock.sim.whole.brokers import WholeNode
+from penstock.sim.whole.burdens import Burdens
 from penstock.sim.whole.clients import WholeClient
 from penstock.sim.whole.lines import Lines
 from penstock.sim.whole.process import Process
 from penstock.sim.whole.timeline import Timeline
-from penstock.wire.blocks import Block
-from penstock.wire.messages import Message, Publish
+from penstock.wire.messages import Publish
 
-
-class _Errors(logging.Handler):
-    """Keeps what brokers log as errors: exceptions that would not take a live broker down."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep one."""
-        error = record.exc_info[1] if record.exc_info else None
-        self.texts.append(f"{record.getMessage()}: {error!r}")
-
-
-_ERRORS: Final = _Errors()
-logging.getLogger("penstock.net").addHandler(_ERRORS)
-
-
-def errors_logged() -> list[str]:
-    """What brokers have logged as errors since this was asked last."""
-    told, _ERRORS.texts = _ERRORS.texts, []
-    return told
-
+_KILLED_AFTER: Final = 5.0
+"""Seconds after `drain` in which a broker that drains is killed."""
 
 _DRIFT_MAX: Final = 0.01
 """Clocks go wrong by so much at the most: a hundred times as much as bad ones do."""
-
-
-class _WatchedCore:
-    """A core whose messages are counted, and told to those who look on."""
-
-    def __init__(self, core: Core, network: "WholeNetwork") -> None:
-        self.core = core
-        self.name = core.name
-        self.hears_load = core.hears_load
-        self.facts = core.facts
-        self.client = core.client
-        self.close = core.close
-        self._network = network
-
-    def handle(self, message: Message | Block, link: str, now: float) -> list[Effect]:
-        """Take a message, and tell of it."""
-        network = self._network
-        network.counts.handled += 1
-        for on_handle in network.observers.on_handle:
-            on_handle(self.name, link, message, network.now)
-        effects = self.core.handle(message, link, now)
-        for effect in effects:
-            if type(effect) is Send:
-                network.counts.carry(effect.message)
-                if isinstance(effect.message, Block):
-                    for on_carry in network.observers.on_carry:
-                        on_carry(self.name, effect.link, effect.message, network.now)
-        return effects
-
-
-class WholeNode:
-    """A broker's process, and the broker in it while it lives."""
-
-    def __init__(self, network: "WholeNetwork", name: str) -> None:
-        self.name = name
-        self.lives = 0
-        self.node: Node | None = None
-        self.core: Core | None = None
-        self.process = network.new_process(name)
-        self.peers: list[str] = []
-        self.is_down = False
-        """Whether it has crashed, and was not started again."""
-        self._network = network
-
-    @property
-    def broker(self) -> Core | None:
-        """The core, while it runs."""
-        return self.core if self.process.is_alive and not self.process.is_paused else None
-
-    @property
-    def queue(self) -> range:
-        """As long as there are frames that it has sent, or is to send, and that are not acknowledged."""
-        links = () if self.node is None else self.node.runtime.links.values()
-        return range(sum(link.session.unacked_frames for link in links))
-
-    def start(self) -> None:
-        """Begin a life."""
-        network = self._network
-        if not self.process.is_alive:
-            self.process = network.new_process(self.name)
-        self.lives += 1
-        self.node = node = Node(
-            NodeSettings(
-                name=self.name,
-                protocol=network.protocol_name,
-                scheme=network.settings.scheme,
-                advertisements=network.settings.advertisements,
-                limits=network.limits,
-                times=network.times,
-            ),
-            network.make_matching(),
-            Admission(),
-            self.process,
-            incarnation=self.lives,
-        )
-        self.core = node.runtime.core
-        node.runtime.core = _WatchedCore(node.runtime.core, network)
-        for peer in self.peers:
-            node.add_peer(peer, peer)
-        network.lines.listen(self.name, self)
-        node.begin()
-
-    def accept(self) -> FrameConnection:
-        """Somebody connects."""
-        if self.node is None:
-            raise PenstockError(f"{self.name} is not running")
-        return self.node.accept()
-
-    def die(self) -> None:
-        """End a life."""
-        self.process.die()
-        if self.core is not None:
-            self.core.close()
-        self.node = self.core = None
 
 
 class WholeNetwork(Clock):
@@ -181,6 +62,11 @@ class WholeNetwork(Clock):
         self.counts = Counts()
         self.observers = Observers()
         self.timeline = Timeline()
+        """What fails."""
+        self.burdens = Burdens(self)
+        """What clients do that others must not notice."""
+        self.splits = 0
+        """Times that a cut has parted brokers that could reach each other."""
         self.lines = Lines(self, self.random)
         self.nodes: dict[str, WholeNode] = {}
         self.clients: dict[str, WholeClient] = {}
@@ -375,10 +261,10 @@ class WholeNetwork(Clock):
         node = self.nodes[name]
         if node.is_down:
             return
-        self._fault("Crash", name, silent=silent)
+        self.tell_fault("Crash", name, silent=silent)
         self.timeline.begin("vanish" if silent else "crash", (name,), self.now)
-        if node.process.is_paused:
-            self.timeline.end("pause", (name,), self.now)
+        for kind in ("pause", "drain"):
+            self.timeline.end(kind, (name,), self.now)
         # What it knows is there until it is started again, should it be with its memory.
         node.process.pause()
         node.is_down = True
@@ -393,8 +279,10 @@ class WholeNetwork(Clock):
         node = self.nodes[name]
         if not node.is_down:
             return
-        self._fault("Restart", name, state=with_state)
+        self.tell_fault("Restart", name, state=with_state)
         node.is_down = False
+        with_state = with_state and not node.is_draining
+        self.timeline.end("stop", (name,), self.now)
         for kind in ("crash", "vanish"):
             self.timeline.end(kind, (name,), self.now, "sleep" if with_state else kind)
         self.lines.reset(name)
@@ -407,6 +295,38 @@ class WholeNetwork(Clock):
             self._return_gateways(name)
         self._note()
 
+    def drain(self, name: str, seconds: float) -> int:
+        """A broker ends, as by SIGTERM, when all that it has taken is acknowledged; return whether it does.
+
+        So many seconds after it has ended it is started again.
+        """
+        node = self.nodes[name]
+        if node.is_down or node.process.is_paused or node.is_draining:
+            return 0
+        self.tell_fault("Drain", name)
+        self.timeline.begin("drain", (name,), self.now)
+        node.drain(lambda: self._drained(node, seconds))
+        self.at(self.now + self.times.drain + _KILLED_AFTER, self._kill, node, node.lives, seconds)
+        return 1
+
+    def _kill(self, node: WholeNode, lives: int, seconds: float) -> None:
+        """A supervisor has no more patience with a broker that drains."""
+        if node.lives == lives and not node.is_down and not node.process.is_paused:
+            self._drained(node, seconds)
+
+    def _drained(self, node: WholeNode, seconds: float) -> None:
+        self.timeline.end("drain", (node.name,), self.now)
+        self.timeline.begin("stop", (node.name,), self.now)
+        node.process.pause()
+        node.is_down = True
+        self.lines.hang_up(node.name)
+        self._note()
+        self.at(self.now + seconds, self._start_again, node, node.lives)
+
+    def _start_again(self, node: WholeNode, lives: int) -> None:
+        if node.lives == lives:
+            self.restart(node.name)
+
     def _return_gateways(self, name: str) -> None:
         """Clients of a gateway are made anew by whoever uses it."""
         for client in self.clients.values():
@@ -418,7 +338,7 @@ class WholeNetwork(Clock):
         process = self._process(name)
         if process.is_paused:
             return 0
-        self._fault("Pause", name)
+        self.tell_fault("Pause", name)
         self.timeline.begin("pause", (name,), self.now)
         process.pause()
         self._note()
@@ -428,7 +348,7 @@ class WholeNetwork(Clock):
         """It goes on; return whether it had to."""
         if not self._process(name).is_paused or self._is_down(name):
             return 0
-        self._fault("Continue", name)
+        self.tell_fault("Continue", name)
         self._go_on(name)
         return 1
 
@@ -446,7 +366,7 @@ class WholeNetwork(Clock):
         """A client's process dies, and its program is started again: another client, that wants the same."""
         if client.is_gateway:
             return
-        self._fault("Exit", client.name)
+        self.tell_fault("Exit", client.name)
         self.timeline.strike("exit", (client.name,), self.now)
         self.lines.hang_up(client.name)
         client.process.die()
@@ -466,9 +386,11 @@ class WholeNetwork(Clock):
 
     def cut(self, a: str, b: str) -> None:
         """A line breaks in the middle of what is under way, and no connection can be made."""
-        self._fault("Cut", a, b)
+        self.tell_fault("Cut", a, b)
         self.timeline.begin("cut", _pair(a, b), self.now)
+        before = len(self.components())
         self.lines.line(a, b).is_cut = True
+        self.splits += len(self.components()) > before
         self.lines.sever(a, b)
         self._note()
 
@@ -476,20 +398,20 @@ class WholeNetwork(Clock):
         """A line works again."""
         line = self.lines.line(a, b)
         if line.is_cut:
-            self._fault("Heal", a, b)
+            self.tell_fault("Heal", a, b)
             self.timeline.end("cut", _pair(a, b), self.now)
             line.is_cut = False
             self._note()
 
     def sever(self, a: str, b: str) -> None:
         """The connections between two processes end, and may be made again at once."""
-        self._fault("Sever", a, b)
+        self.tell_fault("Sever", a, b)
         self.timeline.strike("sever", _pair(a, b), self.now)
         self.lines.sever(a, b)
 
     def stall(self, a: str, b: str) -> None:
         """Nothing that one process says gets to the other; neither is told."""
-        self._fault("Stall", a, b)
+        self.tell_fault("Stall", a, b)
         self.timeline.begin("stall", (a, b), self.now)
         self.lines.stall(a, b)
         self._note()
@@ -497,20 +419,20 @@ class WholeNetwork(Clock):
     def flow(self, a: str, b: str) -> None:
         """It gets there again, with all that has waited."""
         if a in self.lines.line(a, b).stalled:
-            self._fault("Flow", a, b)
+            self.tell_fault("Flow", a, b)
             self.timeline.end("stall", (a, b), self.now)
             self.lines.flow(a, b)
             self._note()
 
     def flip(self, a: str, b: str) -> None:
         """A bit of what one process says next to the other is wrong when it gets there."""
-        self._fault("Flip", a, b)
+        self.tell_fault("Flip", a, b)
         self.timeline.strike("flip", (a, b), self.now)
         self.lines.line(a, b).flips.add(a)
 
     def set_latency(self, a: str, b: str, latency: float) -> None:
         """What goes over a line takes so long from now on."""
-        self._fault("Latency", a, b, latency=latency)
+        self.tell_fault("Latency", a, b, latency=latency)
         self.lines.line(a, b).latency = latency
 
     def mend(self) -> None:
@@ -531,7 +453,8 @@ class WholeNetwork(Clock):
             for broker in client.brokers:
                 yield client.name, broker
 
-    def _fault(self, what: str, broker: str, link: str = "", **about: Any) -> None:
+    def tell_fault(self, what: str, broker: str, link: str = "", **about: Any) -> None:
+        """Something happens to a broker, a client or a line."""
         for on_fault in self.observers.on_fault:
             on_fault(what, broker, link, about, self.now)
 

@@ -1,5 +1,6 @@
 """Playing a plan on whole nodes: the verbs of plain plans, and those about processes and bytes."""
 
+from collections import Counter
 from typing import Any, Final
 
 from penstock.node.settings import Limits
@@ -8,10 +9,30 @@ from penstock.sim.checkers.catalog import checkers_for_whole, the
 from penstock.sim.checkers.checker import Checker
 from penstock.sim.checkers.contract import Kept
 from penstock.sim.play import Outcome, Player
-from penstock.sim.whole.network import WholeNetwork, errors_logged
+from penstock.sim.whole.brokers import errors_logged
+from penstock.sim.whole.burdens import NEVER
+from penstock.sim.whole.draw import longest
+from penstock.sim.whole.hostile import ATTACKS
+from penstock.sim.whole.network import WholeNetwork
 
 _WINDOW_MIN: Final = 2**16
 """The smallest window that can be set, for plans whose events are to fill it."""
+
+
+_LONG_PAUSE: Final = "pause, longer than every timeout"
+_QUICK_RESTART: Final = "crash, restarted within resume"
+
+KINDS: Final = (
+    _LONG_PAUSE,
+    "stall",
+    "flip",
+    _QUICK_RESTART,
+    "split",
+    "drain",
+    NEVER,
+    *(f"hostile client, {kind}" for kind in ATTACKS),
+)
+"""Kinds of faults that are shown even where they have not come up."""
 
 
 class WholePlay(Player):
@@ -53,11 +74,22 @@ class WholePlay(Player):
         outcome = super().run()
         outcome.checked += self._kept.checked
         outcome.excused = {why: count for why, count in self._kept.excused.items() if count}
-        counted: dict[str, int] = {}
-        for fault in self._network.timeline.faults:
-            counted[fault.kind] = counted.get(fault.kind, 0) + 1
-        outcome.faults_by_kind = counted
+        outcome.missed, outcome.missed_in_vain = dict(self._kept.missed), dict(self._kept.missed_in_vain)
+        outcome.faults_by_kind = self._counted()
         return outcome
+
+    def _counted(self) -> dict[str, int]:
+        """Faults by their kinds, and what clients did that others must not notice; all of `KINDS`."""
+        network, times = self._network, self._plan.times
+        counted = Counter({"split": network.splits})
+        for fault in (*network.timeline.faults, *network.burdens.faults):
+            counted[fault.kind] += 1
+            lasted = fault.ended - fault.began
+            if fault.kind == "pause" and lasted > longest(times):
+                counted[_LONG_PAUSE] += 1
+            elif fault.kind == "crash" and lasted < times.resume:
+                counted[_QUICK_RESTART] += 1
+        return dict(counted)
 
     def _publish(self, client: int, event: dict[str, Any]) -> None:
         pad = {"pad": "x" * self._plan.pad} if self._plan.pad else {}
@@ -105,7 +137,23 @@ class WholePlay(Player):
     def _exit(self, client: int) -> None:
         self._fault(faults.leave_for_good(self._network, f"c{client}"))
 
+    def _manual(self, client: int, share: float, seconds: float) -> None:
+        self._fault(faults.manual(self._network, f"c{client}", share, seconds))
+
+    def _auto(self, client: int) -> None:
+        self._fault(faults.auto(self._network, f"c{client}"))
+
+    def _attack(self, broker: int, kind: str) -> None:
+        self._fault(faults.attack(self._network, f"b{broker}", kind))
+
+    def _drain(self, broker: int, seconds: float) -> None:
+        self._fault(faults.drain(self._network, f"b{broker}", seconds))
+
     def _mend(self) -> None:
         # No fault, but what was under way may still come.
         self._rests = False
         faults.mend(self._network)
+        if self._plan.pad:
+            # Windows are small: who never acknowledges would be sent nothing at rest.
+            for client in self._network.clients:
+                faults.auto(self._network, client)

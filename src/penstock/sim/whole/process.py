@@ -3,12 +3,19 @@
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from penstock.node.connection import FrameConnection
 from penstock.sim.clock import Clock
+from penstock.wire.messages import Message
 
 T = TypeVar("T")
+
+_COMPUTING_MAX: Final = 0.05
+"""Seconds that a filter takes at the most, which is what one takes that is refused as too expensive."""
+
+_COMPUTING_BYTE: Final = 1e-5
+"""Seconds for each byte of what comes of a filter."""
 
 
 class Timer:
@@ -79,12 +86,14 @@ class Process:
         return self.time()
 
     def cpu_time(self) -> float:
-        """Nothing that is done takes time here."""
+        """Nothing that is done takes time here, but for what is computed elsewhere."""
         return 0.0
 
     def compute(self, work: Callable[[], T], on_done: Callable[[T, float], object]) -> None:
-        """Do something at once."""
-        on_done(work(), 0.0)
+        """Do something, which takes a time that depends on what comes of it, so that runs are the same."""
+        result = work()
+        seconds = _seconds_of(result)
+        self.call_later(seconds, on_done, result, seconds)
 
     def call_later(self, seconds: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         """Call something in so many seconds of its own clock."""
@@ -152,3 +161,10 @@ class Process:
         self.life += 1
         self._waiting.clear()
         self._overdue.clear()
+
+
+def _seconds_of(result: object) -> float:
+    """How long it took to find out what a filter is."""
+    if isinstance(result, Message):
+        return min(_COMPUTING_MAX, _COMPUTING_BYTE * result.size())
+    return _COMPUTING_MAX
