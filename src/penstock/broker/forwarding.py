@@ -95,7 +95,7 @@ class Forwarding:
                 if self._keeps:
                     self.published.add(admitted.header.tree)
                     effects.append(Keep(admitted))
-                self._forward(admitted, link, effects)
+                self._forward(admitted, link, effects, now)
         elif link and link not in self._routes.links:
             return
         elif events.header.tree not in self._routes.trees:
@@ -106,7 +106,7 @@ class Forwarding:
         elif events.header.replay:
             self._replay(events, link, effects, now)
         else:
-            self._forward(events, link, effects)
+            self._forward(events, link, effects, now)
 
     def _admitted(self, events: Events, link: str, client: Client, effects: list[Effect]) -> Events | None:
         """What a client may publish, in its name and on its tree; the rest is refused."""
@@ -127,10 +127,10 @@ class Forwarding:
             return None
         given = events.header
         return admitted.with_header(
-            Header(name, f"{client.origin}/{key}", given.hops, given.rescued, given.trace)
+            Header(name, f"{client.origin}/{key}", given.hops, given.rescued, given.trace, age=given.age)
         )
 
-    def _forward(self, events: Events, link: str, effects: list[Effect]) -> None:
+    def _forward(self, events: Events, link: str, effects: list[Effect], now: float) -> None:
         # Bytes are matched before they are taken for come, because this is what finds events that are none.
         found = None if type(events) is Publish else self._routes.match(events)
         new = self._new(events)
@@ -148,11 +148,15 @@ class Forwarding:
         # What is rescued is not dropped for having come, so that nothing else would end a circle of ways.
         goes_on = header.hops < HOPS_MAX
         if goes_on:
-            header = Header(header.tree, header.origin, header.hops + 1, header.rescued, header.trace)
+            header = Header(
+                header.tree, header.origin, header.hops + 1, header.rescued, header.trace, age=header.age
+            )
         clients = self._clients
         for to, part in self._routes.wanting(fresh, found, header, link):
             if to in clients:
-                self._deliver(to, part, effects)
+                due = part if not header.age else self._due(part, clients[to], now)
+                if due is not None:
+                    self._deliver(to, due, effects)
             elif goes_on and to != link:
                 effects.append(Send(to, part))
 

@@ -55,10 +55,9 @@ class History:
             self._done.append((now, kept))
         self.trim(now)
 
-    def unfinished(self, frame: Frame) -> Block | None:
+    def unfinished(self, frame: Frame) -> Kept | None:
         """The events of a frame that somebody has yet to deal with, as they were admitted."""
-        kept = self._open.get(frame)
-        return None if kept is None else kept.block
+        return self._open.get(frame)
 
     def trim(self, now: float) -> None:
         """Drop what is too old or too much."""

@@ -136,14 +136,18 @@ class Passing:
 
         runtime = self._runtime
         source, passed = link.name, block
+        kept = runtime.history.unfinished((link, number)) if attempts else None
+        if kept is not None:
+            age = max(0.0, now - kept.published_at)
+            passed = block.with_header(msgspec.structs.replace(block.header, age=age))
         if link.phase is LinkPhase.GONE:
             # The publisher has left, or has a new session: what was accepted of it is sent again even so.
-            kept = runtime.history.unfinished((link, number))
             if kept is None:
                 runtime.lost["unkept"] += len(block)
                 return
-            header = msgspec.structs.replace(kept.header, rescued=block.header.rescued)
-            source, passed = "", kept.with_header(header)
+            tree, origin = kept.block.header.tree, kept.block.header.origin
+            header = msgspec.structs.replace(passed.header, tree=tree, origin=origin, trace="")
+            source, passed = "", kept.block.with_header(header)
         custody = Custody(done)
         effects = runtime.core.handle(passed, source, now)
         runtime.carry_out(effects, now, custody, (link, number))

@@ -33,8 +33,8 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     `hops`: brokers passed. `rescued`: 0, or the mark that these events have because they are sent again
     after a failure, perhaps to some who have had them; each time another one, so that they do not go round in
     a circle. `trace`: the mark of an event whose way is to be reported. `replay`: they are sent again for
-    those only who have missed them. `age`: of those, seconds since they were published; time that they
-    spend on the way is not in it, so that they are never taken for older than they are.
+    those only who have missed them. `age`: of events that are sent again, seconds since they were published;
+    time that they spend on the way is not in it, so that they are never taken for older than they are.
     """
 
     tree: Tree

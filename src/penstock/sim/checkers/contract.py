@@ -354,7 +354,7 @@ class Kept(WholeChecker):
 
     def _is_another(self, client: WholeClient, since: float) -> bool:
         """Whether a client is another one than then."""
-        return client.since > since
+        return client.since >= since
 
 
 class Idle(WholeChecker):
