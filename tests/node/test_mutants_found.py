@@ -351,6 +351,18 @@ def test_a_subscription_that_was_narrow_before_gets_nothing_more_from_then() -> 
     assert net.seen.got == {"s": [2]}
 
 
+def test_a_new_client_does_not_get_what_another_had_not_acknowledged_before_it_came() -> None:
+    # What is sent again after a failure was published before the new client subscribed.
+    net = Net(["ab"], p=["a"], s=["b"])
+    net.s.lag = 100.0
+    net.publish(1)
+    net.run(5.0)
+    assert net.seen.got == {"s": [1]}
+    net.network.exit(net.s)
+    net.run(10.0)
+    assert net.seen.got == {"s": [1]}
+
+
 # One broker, frame by frame
 
 

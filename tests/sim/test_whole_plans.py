@@ -210,10 +210,3 @@ def test_a_subscription_made_before_events_gets_them_from_the_next_broker_too(pr
     steps += [Step("unplug", (1, 1)), *events(0, 1, 2), Step("pass", (20.0,)), Step("plug", (1, 1))]
     found = outcome(steps, homes=(0, 1), edges=RING, others=((), (2,)), protocol=protocol)
     assert (found.wrong, found.excused) == ([], {})
-
-
-def test_a_new_client_does_not_get_what_another_had_not_acknowledged_before_it_came() -> None:
-    # What is sent again after a failure was published before the new client subscribed.
-    steps = [Step("manual", (1, 0.0, 0.0)), *events(0, 1), Step("pass", (5.0,)), Step("exit", (1,))]
-    found = outcome([*steps, Step("pass", (5.0,))], homes=(0, 0), brokers=1, edges=())
-    assert (found.wrong, found.excused) == ([], {})
