@@ -59,6 +59,7 @@ class Prompt(WholeChecker):
         """How many events were not settled when one was published."""
         self._unsettled = 0
         self._asked: list[_Asked] = []
+        self._windows_fill = network.limits.window_bytes < Limits().window_bytes
         times = network.times
         self._recovered = (
             _PINGS * times.ping + times.resume + times.grace + times.join + times.settle + _FAILOVER
@@ -84,8 +85,14 @@ class Prompt(WholeChecker):
     def on_subscribed(self, client: Client, key: Key, now: float) -> None:  # noqa: D102
         assert isinstance(client, WholeClient)  # noqa: S101 - for the type checker
         at = client.asked_at.pop(key, None)
-        if at is not None:
+        # A request waits behind what its client has published, should a window of that not be acknowledged.
+        if at is not None and not (self._windows_fill and self._waits(client, at)):
             self._asked.append(_Asked(client, key, at, now))
+
+    def _waits(self, client: WholeClient, at: float) -> bool:
+        """Whether events of a client were not settled at a time."""
+        own = (sent for sent in self._sent.values() if sent.client is client and sent.at <= at)
+        return any(sent.settled_at is None or sent.settled_at >= at for sent in own)
 
     # Judging
 
@@ -124,7 +131,7 @@ class Prompt(WholeChecker):
                 bound += max(0.0, lasted) + self._recovered + slow
                 if fault.kind in ("stall", "pause"):
                     bound += _NEIGHBOURS * times.patience
-        if self.network.limits.window_bytes < Limits().window_bytes:
+        if self._windows_fill:
             # A reader that goes on taking slows publishers down to its pace, as long as windows are full.
             bound += self._before[sent.name] * slow
         return bound
