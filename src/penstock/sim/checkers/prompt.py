@@ -61,6 +61,7 @@ class Prompt(WholeChecker):
         """How many events were not settled when one was published."""
         self._unsettled = 0
         self._asked: list[_Asked] = []
+        self._windows_fill = network.limits.window_bytes < Limits().window_bytes
         times = network.times
         self._recovered = (
             _PINGS * times.ping + times.resume + times.grace + times.join + times.settle + _FAILOVER
@@ -86,8 +87,14 @@ class Prompt(WholeChecker):
     def on_subscribed(self, client: Client, key: Key, now: float) -> None:  # noqa: D102
         assert isinstance(client, WholeClient)  # noqa: S101 - for the type checker
         at = client.asked_at.pop(key, None)
-        if at is not None:
+        # A request waits behind what its client has published, should a window of that not be acknowledged.
+        if at is not None and not (self._windows_fill and self._waits(client, at)):
             self._asked.append(_Asked(client, key, at, now))
+
+    def _waits(self, client: WholeClient, at: float) -> bool:
+        """Whether events of a client were not settled at a time."""
+        own = (sent for sent in self._sent.values() if sent.client is client and sent.at <= at)
+        return any(sent.settled_at is None or sent.settled_at >= at for sent in own)
 
     # Judging
 
@@ -116,8 +123,7 @@ class Prompt(WholeChecker):
         lost = [fault for fault in faults if _is_of_reader(fault, publisher) and fault.ended >= sent.at]
         burdens = list(self.network.burdens.during(sent.at, settled_at))
         slow = times.patience if burdens or any(fault.kind in ("pause", "stall") for fault in lost) else 0.0
-        has_room = self.network.limits.window_bytes == Limits().window_bytes
-        if sent.client.waits_for is Stage.ACCEPTED and has_room:
+        if sent.client.waits_for is Stage.ACCEPTED and not self._windows_fill:
             slow, lost, burdens = 0.0, [], []
         # Hostile clients that want events are readers too, and go.
         gone = sum(burden.about[0][0] == "h" and burden.ended <= settled_at for burden in burdens)
@@ -129,7 +135,7 @@ class Prompt(WholeChecker):
                 bound += max(0.0, lasted) + self._recovered + slow
                 if fault.kind in ("stall", "pause"):
                     bound += _NEIGHBOURS * times.patience
-        if not has_room:
+        if self._windows_fill:
             # A reader that goes on taking slows publishers down to its pace, as long as windows are full.
             bound += self._before[sent.name] * slow
         return bound
