@@ -38,9 +38,6 @@ class Connection(Protocol):
     def is_writable(self) -> bool:
         """Whether there is room for more."""
 
-    def pause_reading(self, seconds: float) -> None:
-        """Take nothing more from the other side for a while."""
-
     def close(self, code: str = "", reason: str = "") -> None:
         """End it, saying why if there is a reason."""
 
@@ -86,6 +83,8 @@ class Link:
     missed: int = 0
     """Events that a paused client has missed."""
     meter: Meter | None = None
+    metered_bytes: int = 0
+    """Bytes of events that wait because the client has sent more than it may."""
     expires_at: float | None = None
     """When the client's token is no longer good."""
     born: dict[str, float] = field(default_factory=dict)

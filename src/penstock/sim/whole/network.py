@@ -18,7 +18,7 @@ from penstock.errors import PenstockError
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
 from penstock.model.names import Key
-from penstock.node.admission import Admission
+from penstock.node.admission import Admission, quotas_of
 from penstock.node.client.notices import Notice
 from penstock.node.connection import FrameConnection
 from penstock.node.node import Node, NodeSettings
@@ -131,7 +131,7 @@ class WholeNode:
                 times=network.times,
             ),
             network.make_matching(),
-            Admission(),
+            Admission(quotas_of(network.limits)),
             self.process,
             incarnation=self.lives,
         )
