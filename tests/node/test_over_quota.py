@@ -1,5 +1,7 @@
 """A client that sends more than its quota: its events wait, and nothing else that it sends does."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +20,7 @@ from turns_cases import Case, Client
 ALL = parse("x >= 0")
 
 
-def quick_and_other(**limits: int) -> tuple[Case, Client, Client]:
+def quick_and_other(**limits: Any) -> tuple[Case, Client, Client]:
     """A broker with eve, who is going to send too much, and ann; both publish and want everything."""
     case = Case(events_per_second=10, **limits)
     case.world.run(2)

@@ -70,8 +70,8 @@ class Passing:
         if not wait and not link.metered_bytes:
             self._arrive(link, number, block, now)
             return
-        # Events beyond the quota wait, in their order, and nothing else that the client sends: others wait for
-        # what it acknowledges. They are not acknowledged, so no more than a window of them waits.
+        # Events beyond the quota wait, in their order, and nothing else that the client sends: others wait
+        # for what it acknowledges. They are not acknowledged, so no more than a window of them waits.
         self._again.append(_Again(now + wait, link, number, block, 0))
         link.metered_bytes += len(block.data)
 
