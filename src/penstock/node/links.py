@@ -10,6 +10,7 @@ from penstock.broker.local import LinkLoad
 from penstock.broker.quotas import Meter
 from penstock.node.identity import Identity
 from penstock.wire.blocks import Block
+from penstock.wire.frames import Kind
 from penstock.wire.requests import Request
 from penstock.wire.sessions import Session
 
@@ -50,6 +51,14 @@ class Waiting(NamedTuple):
     size: int
 
 
+class Waited(NamedTuple):
+    """A frame of a neighbour that waits to be handled, with its number."""
+
+    kind: Kind
+    number: int
+    content: memoryview
+
+
 @dataclass(eq=False)
 class Link:
     """One link. `name` is what the broker core calls it: the neighbour's name, or one made for a client."""
@@ -87,6 +96,8 @@ class Link:
     """Bytes of events that wait because the client has sent more than it may."""
     expires_at: float | None = None
     """When the client's token is no longer good."""
+    inbox: deque[Waited] = field(default_factory=deque)
+    """What a neighbour has sent and is not handled yet, in order: see `penstock.node.intake`."""
     born: dict[str, float] = field(default_factory=dict)
     """When a client made an advertisement, by its key, while that is new."""
     held: dict[str, list[tuple[int, Block]]] = field(default_factory=dict)

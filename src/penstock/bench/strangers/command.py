@@ -23,7 +23,7 @@ BAR: Final = 2.0
 
 MOST_SECONDS: Final = 300
 _WARM_SECONDS: Final = 1.0
-_CALM_SECONDS: Final = 1.0
+_CALM_SECONDS: Final = 2.0
 """After an attack, the broker forgets what the hostile clients subscribed to."""
 _WIDTH: Final = 120
 

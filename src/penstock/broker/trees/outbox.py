@@ -1,20 +1,26 @@
 """What a broker has to say: effects in order, and what neighbours are told, numbered when it goes."""
 
+from typing import Final
+
 from penstock.broker.effects import Effect, Send
 from penstock.broker.trees.sessions import LinkState
 from penstock.model.names import Key
 from penstock.wire.messages import Body, Message, Subscribe, Unsubscribe
+
+PART: Final = 128
+"""Things that a neighbour is told in one message: more take it too long at a time."""
 
 
 class Outbox:
     """Collects what one message leads to. `links` are the neighbours that can be reached."""
 
     def __init__(self, *, packs: bool, condenses: bool = False) -> None:
-        """`condenses`: all that one message leads to is told in one, what it asks for once."""
+        """`condenses`: all that one message leads to is told together, what it asks for once."""
         self.links: dict[str, LinkState] = {}
         self.effects: list[Effect] = []
         self._packs = packs
         self._condenses = condenses
+        self.part = PART
         self._pending: dict[str, list[Body]] = {}
 
     def open(self) -> list[Effect]:
@@ -54,8 +60,9 @@ class Outbox:
             state = self.links[link]
             if self._condenses and len(bodies) > 1:
                 bodies = condensed(bodies)
-            for part in [tuple(bodies)] if packs else [(body,) for body in bodies]:
-                self.effects.append(Send(link, state.number(part)))
+            size = self.part if self._condenses else len(bodies) if packs else 1
+            for at in range(0, len(bodies), size):
+                self.effects.append(Send(link, state.number(tuple(bodies[at : at + size]))))
         self._pending = {}
 
 
