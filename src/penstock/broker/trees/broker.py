@@ -66,6 +66,7 @@ class Broker:
     how long events of a tree are still asked for on a way that another has taken the place of. `condenses`:
     neighbours are told once of what one message changes several times. `keep` is for how long events are
     kept for those who were apart (see `catching`); a tree lives as long as what was published on it is kept.
+    `slice_size` is how many subscriptions are asked for, or told, at a time (see `subscribing`).
     """
 
     hears_load = False
@@ -82,6 +83,7 @@ class Broker:
         linger: float = 0.0,
         condenses: bool = False,
         keep: float = 0.0,
+        slice_size: int = 128,
     ) -> None:
         scheme = make_scheme()
         self.name = name
@@ -93,9 +95,12 @@ class Broker:
         self._incarnation = incarnation
         self._lease = lease
         self._ups = self._made = 0
-        self._outbox = outbox = Outbox(packs=scheme.packs, condenses=condenses)
+        self._outbox = outbox = Outbox(packs=scheme.packs, condenses=condenses, part=slice_size)
         self._subscribing = Subscribing(self.table, self.trees, clients, outbox, make_scheme)
-        self._catching = catching = Catching(self.table, self.trees, clients, outbox, is_on=keep > 0)
+        self._slice_size = slice_size
+        self._catching = catching = Catching(
+            self.table, self.trees, clients, outbox, self._subscribing, is_on=keep > 0
+        )
         self._advertising = Advertising(
             name, incarnation, self.trees, self._subscribing, outbox, catching, clients, linger
         )
@@ -180,16 +185,18 @@ class Broker:
             raise PenstockError(f"{self.name}: {kind.__name__} is for clients; {link!r} {how}")
         try:
             handler(message, link, now)
+            self._subscribing.go_on(self._slice_size, now)
         except Exception:
             self._outbox.discard()
             raise
         self._outbox.close()
-        self._ask_to_be_woken(effects)
+        self._ask_to_be_woken(effects, now)
         return effects
 
-    def _ask_to_be_woken(self, effects: list[Effect]) -> None:
-        """When ways that were left are to be let go of."""
-        at = min(self.trees.leaves_at, *self._retiring.values(), float("inf"))
+    def _ask_to_be_woken(self, effects: list[Effect], now: float) -> None:
+        """When ways that were left are to be let go of; at once, if neighbours are yet to be asked."""
+        owed_at = now if self._subscribing.owes else float("inf")
+        at = min(self.trees.leaves_at, owed_at, *self._retiring.values())
         if at < self._wakes_at:
             self._wakes_at = at
             effects.append(Wake(at))

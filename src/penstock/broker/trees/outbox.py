@@ -1,26 +1,24 @@
 """What a broker has to say: effects in order, and what neighbours are told, numbered when it goes."""
 
-from typing import Final
-
 from penstock.broker.effects import Effect, Send
 from penstock.broker.trees.sessions import LinkState
 from penstock.model.names import Key
 from penstock.wire.messages import Body, Message, Subscribe, Unsubscribe
 
-PART: Final = 128
-"""Things that a neighbour is told in one message: more take it too long at a time."""
-
 
 class Outbox:
     """Collects what one message leads to. `links` are the neighbours that can be reached."""
 
-    def __init__(self, *, packs: bool, condenses: bool = False) -> None:
-        """`condenses`: all that one message leads to is told together, what it asks for once."""
+    def __init__(self, *, packs: bool, condenses: bool = False, part: int = 2**62) -> None:
+        """`condenses`: all that one message leads to is told together, what it asks for once.
+
+        Then a neighbour is told no more than a `part` in one message.
+        """
         self.links: dict[str, LinkState] = {}
         self.effects: list[Effect] = []
         self._packs = packs
         self._condenses = condenses
-        self.part = PART
+        self._part = part
         self._pending: dict[str, list[Body]] = {}
 
     def open(self) -> list[Effect]:
@@ -60,7 +58,7 @@ class Outbox:
             state = self.links[link]
             if self._condenses and len(bodies) > 1:
                 bodies = condensed(bodies)
-            size = self.part if self._condenses else len(bodies) if packs else 1
+            size = self._part if self._condenses else len(bodies) if packs else 1
             for at in range(0, len(bodies), size):
                 self.effects.append(Send(link, state.number(tuple(bodies[at : at + size]))))
         self._pending = {}

@@ -58,6 +58,9 @@ def errors_logged() -> list[str]:
     return told
 
 
+_SLICE_PAUSE: Final = 0.01
+"""Seconds between slices, where they are small: long enough for anything to happen meanwhile."""
+
 _DRIFT_MAX: Final = 0.01
 """Clocks go wrong by so much at the most: a hundred times as much as bad ones do."""
 
@@ -129,12 +132,15 @@ class WholeNode:
                 advertisements=network.settings.advertisements,
                 limits=network.limits,
                 times=network.times,
+                slice_size=1 if network.is_sliced else 128,
             ),
             network.make_matching(),
             Admission(quotas_of(network.limits)),
             self.process,
             incarnation=self.lives,
         )
+        if network.is_sliced:
+            node.runtime.intake.slice_bytes, node.runtime.intake.pause = 1, _SLICE_PAUSE
         self.core = node.runtime.core
         node.runtime.core = _WatchedCore(node.runtime.core, network)
         for peer in self.peers:
@@ -157,7 +163,11 @@ class WholeNode:
 
 
 class WholeNetwork(Clock):
-    """A simulated network of whole nodes."""
+    """A simulated network of whole nodes.
+
+    `is_sliced`: what brokers tell each other is taken and told in the smallest slices, with time between
+    them, as where there are very many subscriptions.
+    """
 
     def __init__(
         self,
@@ -168,6 +178,7 @@ class WholeNetwork(Clock):
         seed: int = 0,
         times: Times | None = None,
         limits: Limits | None = None,
+        is_sliced: bool = False,
         make_matching: Callable[[], Matching] = Scan,
     ) -> None:
         super().__init__()
@@ -176,6 +187,7 @@ class WholeNetwork(Clock):
         self.settings = CoreSettings(scheme=scheme, advertisements=advertisements)
         self.times = times or Times()
         self.limits = limits or Limits()
+        self.is_sliced = is_sliced
         self.make_matching = make_matching
         self.random = Random(f"whole {seed}")
         self.counts = Counts()
