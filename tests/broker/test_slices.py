@@ -52,6 +52,10 @@ class Neighbours:
         self.numbers[link] = 0
         self.say(Sync((1, 1), 0, (), ()), link, now)
 
+    def again(self, link: str, now: float) -> None:
+        self.say(LinkDown(), link, now)
+        self.up(link, now)
+
     def _take(self, effects: list[Effect], now: float) -> None:
         self.is_owing = any(isinstance(effect, Wake) and effect.at <= now for effect in effects)
         for effect in effects:
@@ -117,7 +121,7 @@ def take(case: Neighbours, step: tuple[str, str, int, int], at: int, now: float)
         "unsubscribe": lambda: case.control(link, Unsubscribe(f"{link}{number}"), now=now),
         "want": lambda: case.say(Subscribe(number, f), link, now),
         "unwant": lambda: case.say(Unsubscribe(number), link, now),
-        "down": lambda: (case.say(LinkDown(), link, now), case.up(link, now))[-1],
+        "down": lambda: case.again(link, now),
         "sync": lambda: case.say(
             Sync((1, 1), case.numbers[link], (), (Subscribe(f"{link}{number}", f, trees),)), link, now
         ),

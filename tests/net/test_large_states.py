@@ -7,6 +7,7 @@ from typing import Any
 
 from net_cases import config, run, serving
 from penstock import connect
+from penstock.net.server import Server
 
 COUNT = 1_500
 

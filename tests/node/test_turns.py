@@ -212,17 +212,35 @@ def test_who_has_used_much_waits_with_filters_only_and_others_do_not() -> None:
     eve.publish(1, 1, 2)
     ann.publish(1, 7)
     ann.ask(Want(3, 2, DEAR))
+    case.world.run(turns.REST_MAX)
     case.finish()
     assert ann.answered == [1, 2, 3]
     assert ann.got == [1, 2, 7]
     assert eve.acked >= 2
-    case.world.run(turns.DEAR_FACTOR * 1.0 - turns.ALLOWANCE - 0.1)
+    case.world.run(turns.DEAR_FACTOR * 1.0 - turns.ALLOWANCE - turns.REST_MAX - 0.1)
     assert (case.computing, other.answered) == (0, [])
     case.world.run(0.2)
     assert case.computing == 1
     case.finish()
     assert eve.answered == [1, 2, 3]
     assert other.answered == [1]
+
+
+def test_filters_of_all_subjects_together_are_parsed_half_of_the_time_at_most() -> None:
+    case = Case()
+    clients = [Client(case, f"c{n}", f"subject{n}") for n in range(20)]
+    for client in clients:
+        client.ask(Want(1, 1, DEAR))
+    cost = 0.008
+    for done in range(1, 21):
+        assert case.computing == 1
+        case.world.run(cost)
+        case.finish(seconds=cost)
+        assert case.computing == 0
+        assert sum(len(client.answered) for client in clients) == done
+        case.world.run(cost * 0.9)
+        assert case.computing == 0
+        case.world.run(cost * 0.2)
 
 
 def test_a_process_that_was_paused_punishes_nobody() -> None:

@@ -21,7 +21,7 @@ _LOG: Final = logging.getLogger(__name__)
 CLOSE_S: Final = 5.0
 """Seconds that closing may take, which waits for nobody else and so takes none."""
 
-_SWITCH_S: Final = 0.001
+_SWITCH_S: Final = 0.0002
 """Seconds for which one thread may keep another from running Python; 0.005 where nobody says so."""
 
 _HINTS: Final = {
