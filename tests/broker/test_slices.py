@@ -14,9 +14,11 @@ from penstock.filters.parsing import parse
 from penstock.routing.schemes.catalog import scheme_named
 from penstock.wire.messages import (
     Advertise,
+    Alive,
     CatchUp,
     Control,
     Message,
+    Resync,
     Subscribe,
     Sync,
     Unadvertise,
@@ -51,6 +53,13 @@ class Neighbours:
         self.say(LinkUp(), link, now)
         self.numbers[link] = 0
         self.say(Sync((1, 1), 0, (), ()), link, now)
+
+    def sync(self, link: str, subscriptions: list[Subscribe], parts: int, now: float) -> None:
+        """A neighbour says all that it asks for, in so many parts."""
+        size = -(-len(subscriptions) // parts) or 1
+        for part in range(parts):
+            some = tuple(subscriptions[part * size : (part + 1) * size])
+            self.say(Sync((1, 1), self.numbers[link], (), some, part, part < parts - 1), link, now)
 
     def again(self, link: str, now: float) -> None:
         self.say(LinkDown(), link, now)
@@ -122,8 +131,8 @@ def take(case: Neighbours, step: tuple[str, str, int, int], at: int, now: float)
         "want": lambda: case.say(Subscribe(number, f), link, now),
         "unwant": lambda: case.say(Unsubscribe(number), link, now),
         "down": lambda: case.again(link, now),
-        "sync": lambda: case.say(
-            Sync((1, 1), case.numbers[link], (), (Subscribe(f"{link}{number}", f, trees),)), link, now
+        "sync": lambda: case.sync(
+            link, [Subscribe(f"{link}{n}", f, trees) for n in range(number)], which + 1, now
         ),
     }
     steps[kind]()
@@ -176,3 +185,44 @@ def test_a_neighbour_is_told_much_in_messages_of_bounded_length() -> None:
     effects = case.broker.handle(Control((1, 1), 1, tuple(subscriptions)), "m", 2.0)
     told = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Control)]
     assert [len(message.bodies) for message in told] == [10] * 9 + [5]
+
+
+@given(st.integers(0, 30), st.integers(1, 7))
+def test_a_broker_says_all_again_in_parts_that_come_to_the_same(count: int, size: int) -> None:
+    case = Neighbours(size, scheme="simple")
+    case.up("n", 0.0)
+    case.say(LinkUp(client=True), "c", 0.0)
+    case.control("n", Advertise("t", parse("true"), 1), now=1.0)
+    for number in range(count):
+        case.say(Subscribe(number, parse(f"x = {number}")), "c", 1.0)
+    case.rest(2.0)
+    effects = case.broker.handle(Resync(), "n", 3.0)
+    parts = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Sync)]
+    assert all(len(part.subscriptions) <= size for part in parts)
+    other = Neighbours(size)
+    other.told["n"] = {}
+    other.say(LinkUp(), "n", 0.0)
+    other.say(Sync((0, 0), 0, (), (Subscribe("old", parse("x = 1"), frozenset(["t"])),)), "n", 1.0)
+    for part in parts:
+        other.say(part, "n", 3.0)
+    assert len(other.broker.table.keys("n")) == count
+    assert "old" not in other.broker.table.keys("n")
+
+
+def test_a_part_that_is_missing_is_noticed_whichever_it_is() -> None:
+    def parts_of(number: int) -> list[Sync]:
+        some = [Subscribe(f"k{n}", parse(f"x = {n}"), frozenset(["t"])) for n in range(3)]
+        return [Sync((2, 1), number, (), (each,), part, part < 2) for part, each in enumerate(some)]
+
+    for missing in range(3):
+        case = Neighbours(10)
+        case.up("n", 0.0)
+        asked = []
+        for part in [part for part in parts_of(5) if part.part != missing]:
+            asked += case.broker.handle(part, "n", 1.0)
+        asked += case.broker.handle(Alive((2, 1), 5), "n", 2.0)
+        assert Send("n", Resync()) in asked
+        for part in parts_of(5):
+            case.broker.handle(part, "n", 3.0)
+        assert case.broker.handle(Alive((2, 1), 5), "n", 4.0) == []
+        assert sorted(case.broker.table.keys("n")) == ["k0", "k1", "k2"]

@@ -321,7 +321,12 @@ class Broker:
     def _say_all(self, link: str) -> None:
         state = self._outbox.links[link]
         advertised, asked = self._advertising.offered_to(link), self._subscribing.asked_of(link)
-        self._outbox.send(link, Sync(state.session, state.sent, advertised, asked))
+        size = self._slice_size
+        for part, at in enumerate(range(0, max(1, len(asked)), size)):
+            more = at + size < len(asked)
+            message = Sync(state.session, state.sent, advertised, asked[at : at + size], part, more)
+            self._outbox.send(link, message)
+            advertised = ()
 
     def _on_control(self, message: Control, link: str, now: float) -> None:
         if self._is_next(message, link, now):
@@ -378,10 +383,20 @@ class Broker:
             return
         state.heard_at = now
         anew = state.their_session not in (None, message.session)
-        if state.judge_sync(message) is Arrival.TAKE:
+        arrival = state.judge_sync(message)
+        if arrival is Arrival.ASK:
+            self._outbox.send(link, Resync())
+        if arrival is not Arrival.TAKE:
+            return
+        if not message.part:
             silent = self._lease or 0.0
             self._advertising.on_all(message.advertisements, link, now, anew=anew, silent=silent)
-            self._subscribing.on_all(message.subscriptions, link)
+        for subscription in message.subscriptions:
+            self._subscribing.on_subscribe(subscription, link)
+            state.synced.add(subscription.key)
+        if not message.more:
+            self._subscribing.drop_others(link, state.synced)
+            state.synced = set()
 
     def _on_tick(self, _message: Tick, _link: str, now: float) -> None:
         self._advertising.let_go(now)

@@ -109,14 +109,11 @@ class Subscribing:
         if self._table.get(source) is not None:
             self.drop(source)
 
-    def on_all(self, messages: tuple[Subscribe, ...], link: str) -> None:
-        """A neighbour says all that it asks for."""
-        wanted = {message.key for message in messages}
-        for message in messages:
-            self.on_subscribe(message, link)
+    def drop_others(self, link: str, wanted: set[Key]) -> None:
+        """A neighbour has said all that it asks for."""
         for key in self._table.keys(link):
             if key not in wanted:
-                self.drop(Source(link, key))
+                self._forget(Source(link, key))
 
     # Changes
 
@@ -135,10 +132,13 @@ class Subscribing:
     def drop_all(self, link: str) -> None:
         """Forget all that was asked for on a link."""
         for key in self._table.keys(link):
-            source = Source(link, key)
-            self._table.drop(source)
-            for other in self.schemes:
-                self._owe(source, other)
+            self._forget(Source(link, key))
+
+    def _forget(self, source: Source) -> None:
+        """Forget one of many subscriptions."""
+        self._table.drop(source)
+        for link in self.schemes:
+            self._owe(source, link)
 
     def bind(self, tree: Tree, predicate: Predicate) -> None:
         """Bind what clients want to a new tree, where it may come along there."""
