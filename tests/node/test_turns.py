@@ -226,7 +226,7 @@ def test_who_has_used_much_waits_with_filters_only_and_others_do_not() -> None:
     assert other.answered == [1]
 
 
-def test_filters_of_all_subjects_together_are_parsed_half_of_the_time_at_most() -> None:
+def test_filters_of_all_subjects_together_are_parsed_a_quarter_of_the_time_at_most() -> None:
     case = Case()
     clients = [Client(case, f"c{n}", f"subject{n}") for n in range(20)]
     for client in clients:
@@ -238,7 +238,7 @@ def test_filters_of_all_subjects_together_are_parsed_half_of_the_time_at_most() 
         case.finish(seconds=cost)
         assert case.computing == 0
         assert sum(len(client.answered) for client in clients) == done
-        case.world.run(cost * 0.9)
+        case.world.run(cost * (turns.REST_FACTOR - 0.1))
         assert case.computing == 0
         case.world.run(cost * 0.2)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import ssl
@@ -100,6 +101,10 @@ async def serve(
         up: list[_Broker] = []
         try:
             if await _unless(signals.first, _start(configs, make_server, made, up)):
+                # What is there now stays: modules and kernels. The collector need not look through all of it
+                # whenever parsing filters has made many objects, and everybody wait for that.
+                gc.collect()
+                gc.freeze()
                 await signals.first.wait()
             _LOG.info("draining")
             await _unless(signals.second, _each(_drain, up))

@@ -5,7 +5,7 @@ A filter may take long to understand. So what is not plain is parsed and held ag
 acknowledgements and plain requests go on. What a request costs in time of a processor is counted to whoever
 sent it, over all connections of a subject. Who has used up an allowance waits before the next filter, and
 longer for expensive ones; others are not held up by that, and neither is anything else that it sends. All
-subjects together have filters parsed for half of the time at most (`LONG`).
+subjects together have expensive filters parsed for a quarter of the time at most (`REST_FACTOR`).
 
 Requests that wait keep their order with all others of the same client, and are acknowledged when they are
 served: so no more of them wait than a window of bytes. Events under an advertisement that waits wait for it
@@ -34,13 +34,16 @@ DEAR_FACTOR: Final = 9
 """After an expensive request its sender waits so many times as long; after others once as long."""
 
 LONG: Final = 0.002
-"""Seconds of a processor from which on what was computed is followed by a rest as long, whoever asked.
+"""Seconds of a processor from which on what was computed is followed by a rest, whoever asked."""
 
-The loop and what is computed share an interpreter. So all subjects together have it busy with filters for
-half of the time at most."""
+REST_FACTOR: Final = 3
+"""The rest is so many times as long as what was computed.
 
-REST_MAX: Final = 0.05
-"""Seconds that a rest lasts at the most: no filter within the limits takes longer."""
+The loop and what is computed share an interpreter. So all subjects together have it busy with expensive
+filters for a quarter of the time at most."""
+
+REST_MAX: Final = 0.15
+"""Seconds that a rest lasts at the most: no filter within the limits takes longer than 50 ms."""
 
 _SLICE: Final = 64
 """Requests that are served before anything else has its turn."""
@@ -206,7 +209,7 @@ class Turns:
         self._is_computing = False
         self._charge(payer, spent)
         if spent > LONG:
-            self._rests_until = self._world.time() + min(spent, REST_MAX)
+            self._rests_until = self._world.time() + min(REST_FACTOR * spent, REST_MAX)
         if link.phase is not LinkPhase.GONE and link.requests and link.requests[0] is waiting:
             self._finish(link, waiting, found)
         if not self._is_serving:

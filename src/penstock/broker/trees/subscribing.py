@@ -48,6 +48,8 @@ class Subscribing:
         self._offered: dict[str, set[Source]] = {}
         self._owed: dict[str, dict[Source, None]] = {}
         """By neighbour: the subscriptions that may not be asked of it yet as they should be."""
+        self._doomed: dict[Source, Entry] = {}
+        """What neighbours that are gone have asked for, and is still known."""
         self._behind: dict[str, dict[Tree, tuple[CatchUp, float]]] = {}
         """By neighbour and tree: the last question that waits, and since when."""
 
@@ -130,9 +132,12 @@ class Subscribing:
             self._reoffer(source, link)
 
     def drop_all(self, link: str) -> None:
-        """Forget all that was asked for on a link."""
+        """Forget all that was asked for on a link, soon, but for what is asked for anew."""
         for key in self._table.keys(link):
-            self._forget(Source(link, key))
+            source = Source(link, key)
+            entry = self._table.get(source)
+            if entry is not None:
+                self._doomed[source] = entry
 
     def _forget(self, source: Source) -> None:
         """Forget one of many subscriptions."""
@@ -178,8 +183,8 @@ class Subscribing:
 
     @property
     def owes(self) -> bool:
-        """Whether a neighbour is yet to be asked for something."""
-        return bool(self._owed)
+        """Whether a neighbour is yet to be asked for something, or something is yet to be forgotten."""
+        return bool(self._owed or self._doomed)
 
     def ask_behind(self, link: str, question: CatchUp, now: float) -> None:
         """Ask a neighbour for what was missed, once it has been asked for all that is owed."""
@@ -190,6 +195,11 @@ class Subscribing:
 
     def go_on(self, most: int, now: float) -> None:
         """Bring up to date some of what is owed, at most so many."""
+        while self._doomed and most > 0:
+            source, entry = self._doomed.popitem()
+            if self._table.get(source) is entry:
+                self._forget(source)
+            most -= 1
         while self._owed and most > 0:
             link, owed = next(iter(self._owed.items()))
             while owed and most > 0:
