@@ -137,12 +137,6 @@ class Wire:
         self.is_aborted = True
         self._world.call_later(0, self.cut)
 
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
-
     # What the peer, or the test, calls
 
     def say(self, *data: bytes) -> None:

@@ -157,6 +157,7 @@ COMMANDS = [
     "bench",
     "bench filters",
     "bench routing",
+    "bench strangers",
     "demo",
 ]
 

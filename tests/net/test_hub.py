@@ -91,35 +91,6 @@ class Deaf(asyncio.Transport):
         return super().__getattribute__(name)
 
 
-def test_one_that_sends_too_much_and_is_not_listened_to_is_not_taken_for_dead() -> None:
-    async def main() -> None:
-        world = FakeWorld()
-        world.now = 0.0
-        hub, runtime = made(world)
-        connection = FrameConnection(hub, world)
-        transport = Deaf()
-        connection.connection_made(transport)
-        hub.bind(connection, runtime.add_neighbour("a", "s", 1, 0.0, dialed=True), 2**20)
-        connection.pause_reading(100.0)
-        while world.now < 100.0:
-            world.now += 1.0
-            hub.tick()
-        assert "abort" not in transport.did
-        assert "write" not in transport.did
-        while world.now < 114.0:
-            world.now += 1.0
-            hub.tick()
-        assert "write" in transport.did
-        assert "abort" not in transport.did
-        while world.now < 117.0:
-            world.now += 1.0
-            hub.tick()
-        assert "abort" in transport.did
-        connection.connection_lost()
-
-    run(main)
-
-
 def test_nobody_is_taken_for_dead_because_the_broker_itself_stood_still() -> None:
     async def main() -> None:
         world = FakeWorld()

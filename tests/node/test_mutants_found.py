@@ -378,9 +378,6 @@ class Wire:
         for data in frames:
             self.frames += [(kind, bytes(payload)) for kind, payload in FrameReader(2**30).feed(data)]
 
-    def pause_reading(self, seconds: float) -> None:
-        pass
-
     def close(self, code: str = "", reason: str = "") -> None:
         pass
 
@@ -532,12 +529,6 @@ class Transport:
 
     def abort(self) -> None:
         self.is_closed = True
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
 
 
 def hub_of(case: Case) -> Hub:

@@ -43,9 +43,6 @@ class Wire:
         for data in frames:
             self.frames += [(kind, bytes(payload)) for kind, payload in FrameReader(2**30).feed(data)]
 
-    def pause_reading(self, seconds: float) -> None:
-        pass
-
     def close(self, code: str = "", reason: str = "") -> None:
         self.closed.append(code)
 

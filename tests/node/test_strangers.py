@@ -28,7 +28,6 @@ class Line:
 
     def __init__(self, connection: FrameConnection) -> None:
         self.is_closed = False
-        self.is_paused = False
         self.reader = FrameReader(2**30)
         self.heard: list[tuple[Kind, bytes]] = []
         self._connection = connection
@@ -42,12 +41,6 @@ class Line:
             self._connection.connection_lost()
 
     abort = close
-
-    def pause_reading(self) -> None:
-        self.is_paused = True
-
-    def resume_reading(self) -> None:
-        self.is_paused = False
 
     @property
     def refusals(self) -> list[str]:
@@ -147,18 +140,6 @@ def test_frames_that_come_one_after_another_are_never_late() -> None:
         # Each read ends in the middle of a frame.
         case.say(line, ping[3:] + ping[:3])
     assert not line.is_closed
-
-
-def test_a_client_that_is_not_read_is_not_late_with_a_frame() -> None:
-    case = Case()
-    line = case.come()
-    case.greet(line)
-    case.say(line, half_a_frame(MIB, 10))
-    line._connection.pause_reading(60.0)
-    case.world.run(65)
-    assert not line.is_closed
-    case.world.run(60)
-    assert line.is_closed
 
 
 def test_a_long_frame_on_a_slow_line_is_waited_for_as_long_as_it_goes_on() -> None:

@@ -1,26 +1,13 @@
 """Filters of clients take turns: what one subject sends costs others no time, and itself only its filters."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from node_cases import FakeWorld
-from penstock.broker.grants import EVERYTHING, Grants
-from penstock.broker.protocols import CoreSettings, protocol_named
-from penstock.model.events import Event
+from penstock.broker.grants import EVERYTHING
 from penstock.node import asking, turns
-from penstock.node.admission import Admission
-from penstock.node.connection import FrameConnection
-from penstock.node.hub import Hub
-from penstock.node.identity import Identity
-from penstock.node.runtime import Runtime
-from penstock.node.settings import Limits, Times
-from penstock.sim.matching import SharedMatching
-from penstock.wire.blocks import Block, Header
-from penstock.wire.events import encode_event
-from penstock.wire.frames import FrameReader, Kind, frame
-from penstock.wire.greetings import VERSION, Hello, write_hello
+from penstock.wire.frames import Kind
 from penstock.wire.messages import Subscribe
 from penstock.wire.requests import (
     Ask,
@@ -29,138 +16,15 @@ from penstock.wire.requests import (
     Done,
     Offer,
     Rejected,
-    Request,
     Unoffer,
     Unwant,
     Want,
-    read_answer,
-    write_request,
 )
-
-T = TypeVar("T")
+from turns_cases import Busy, Case, Client
 
 DEAR = "x = 1 or y = 1"
 """A filter that is not plain, and so is parsed elsewhere."""
 PLAIN = "x = 1"
-
-
-class Busy(FakeWorld):
-    """A world in which something is computed when the test says so, and takes the time that it says."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.computing: list[Callable[[float], None]] = []
-        self.worked = 0.0
-
-    def cpu_time(self) -> float:
-        return self.worked
-
-    def compute(self, work: Callable[[], T], on_done: Callable[[T, float], object]) -> None:
-        def finish(seconds: float) -> None:
-            on_done(work(), seconds)
-
-        self.computing.append(finish)
-
-    def finish(self, seconds: float = 0.001) -> None:
-        """What is being computed is done, and took so much of a processor."""
-        self.computing.pop(0)(seconds)
-
-
-class Checker:
-    """Whoever says a name has it."""
-
-    def check(self, token: str) -> Identity:
-        subject, _colon, grant = token.partition(":")
-        granted = Grants.of(subscribe=[grant], advertise=[grant]) if grant else EVERYTHING
-        return Identity(subject=subject, grants=granted)
-
-
-class Case:
-    """A broker whose clients all have their names from their tokens."""
-
-    def __init__(self, world: FakeWorld | None = None, **limits: Any) -> None:
-        self.world = world or Busy()
-        trees = protocol_named("trees")
-        core = trees.make("b", SharedMatching(), CoreSettings(lease=30.0))
-        self.runtime = Runtime(core, trees.codec, Limits(**limits), Times(), self.world)
-        self.hub = Hub("b", "trees", self.runtime, Admission(checker=Checker()), 1, self.world)
-        self._tick()
-
-    def _tick(self) -> None:
-        self.runtime.tick(self.world.now)
-        self.runtime.flush()
-        self.world.call_later(0.25, self._tick)
-
-    @property
-    def computing(self) -> int:
-        assert isinstance(self.world, Busy)
-        return len(self.world.computing)
-
-    def finish(self, seconds: float = 0.001) -> None:
-        assert isinstance(self.world, Busy)
-        self.world.finish(seconds)
-
-
-class Client:
-    """A connection that speaks frames by hand."""
-
-    def __init__(self, case: Case, name: str, token: str = "", address: str = "10.0.0.1") -> None:
-        self.is_paused = False
-        self.heard: list[tuple[Kind, bytes]] = []
-        self._reader = FrameReader(2**30)
-        self._sent = 0
-        self._requests = 0
-        self._connection: FrameConnection = case.hub.accept()
-        self._connection.connection_made(self, address=address)
-        hello = Hello(VERSION, "client", name, token, f"{name}:0", 0, protocol="trees")
-        self._connection.data_received(write_hello(hello))
-        self._case = case
-
-    def write(self, data: bytes) -> None:
-        self.heard += [(kind, bytes(payload)) for kind, payload in self._reader.feed(data)]
-
-    def close(self) -> None:
-        self._connection.connection_lost()
-
-    abort = close
-
-    def pause_reading(self) -> None:
-        self.is_paused = True
-
-    def resume_reading(self) -> None:
-        self.is_paused = False
-
-    def ask(self, *requests: Request) -> None:
-        frames = []
-        for request in requests:
-            self._sent += 1
-            frames.append(frame(Kind.MESSAGE, self._sent.to_bytes(8, "big"), write_request(request)))
-        self._connection.data_received(b"".join(frames))
-
-    def publish(self, key: int, *numbers: int) -> None:
-        self._sent += 1
-        events = [encode_event(Event({"x": n})) for n in numbers]
-        block = Block.of(Header(str(key), ""), numbers, events)
-        self._connection.data_received(frame(Kind.EVENTS, self._sent.to_bytes(8, "big"), block.encode()))
-
-    @property
-    def answers(self) -> list[Any]:
-        return [read_answer(memoryview(data)[8:]) for kind, data in self.heard if kind is Kind.MESSAGE]
-
-    @property
-    def answered(self) -> list[int]:
-        return [answer.request for answer in self.answers if isinstance(answer, Done | Denied)]
-
-    @property
-    def got(self) -> list[int]:
-        blocks = [Block.decode(memoryview(data)[8:]) for kind, data in self.heard if kind is Kind.EVENTS]
-        return [number for block in blocks for number in block.numbers.tolist()]
-
-    @property
-    def acked(self) -> int:
-        acks = [data for kind, data in self.heard if kind is Kind.ACK]
-        numbers = (data[at : at + 8] for data in acks for at in range(0, len(data), 8))
-        return max((int.from_bytes(number, "big") for number in numbers), default=0)
 
 
 # What waits, and what does not
@@ -182,7 +46,6 @@ def test_a_filter_that_is_not_plain_is_parsed_elsewhere_and_everything_else_goes
     case.world.run(1)
     assert bob.got == [1, 1, 2]
     assert bob.answered == [1, 2]
-    assert not eve.is_paused
     case.finish()
     assert eve.answered == [1, 2]
 
@@ -349,18 +212,35 @@ def test_who_has_used_much_waits_with_filters_only_and_others_do_not() -> None:
     eve.publish(1, 1, 2)
     ann.publish(1, 7)
     ann.ask(Want(3, 2, DEAR))
+    case.world.run(turns.REST_MAX)
     case.finish()
     assert ann.answered == [1, 2, 3]
     assert ann.got == [1, 2, 7]
     assert eve.acked >= 2
-    assert not eve.is_paused
-    case.world.run(turns.DEAR_FACTOR * 1.0 - turns.ALLOWANCE - 0.1)
+    case.world.run(turns.DEAR_FACTOR * 1.0 - turns.ALLOWANCE - turns.REST_MAX - 0.1)
     assert (case.computing, other.answered) == (0, [])
     case.world.run(0.2)
     assert case.computing == 1
     case.finish()
     assert eve.answered == [1, 2, 3]
     assert other.answered == [1]
+
+
+def test_filters_of_all_subjects_together_are_parsed_a_quarter_of_the_time_at_most() -> None:
+    case = Case()
+    clients = [Client(case, f"c{n}", f"subject{n}") for n in range(20)]
+    for client in clients:
+        client.ask(Want(1, 1, DEAR))
+    cost = 0.008
+    for done in range(1, 21):
+        assert case.computing == 1
+        case.world.run(cost)
+        case.finish(seconds=cost)
+        assert case.computing == 0
+        assert sum(len(client.answered) for client in clients) == done
+        case.world.run(cost * (turns.REST_FACTOR - 0.1))
+        assert case.computing == 0
+        case.world.run(cost * 0.2)
 
 
 def test_a_process_that_was_paused_punishes_nobody() -> None:

@@ -124,7 +124,7 @@ def test_anything_else_is_a_wire_error_or_one_of_the_messages(plain: object) -> 
         ["control", [1, 2], 1, ["resync"]],
         ["control", [1, 2], 1, 5],
         ["sync", [1, 2], 1, [[]], []],
-        ["sync", [1, 2], 1, [], [], 3],
+        ["sync", [1, 2], 1, [], [], "3"],
         ["advertise", "t", "true", 0],
         ["tracereport", "t", 5],
         ["returned", "1"],

@@ -37,6 +37,9 @@ class CoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     keep: float = 0.0
     """For how long published events are kept for those who were apart; 0: not at all. Then a core says
     none of Keep, Replay and Missed. Only reliable links can be asked to catch up."""
+    slice_size: int = 128
+    """Subscriptions that are asked for, or told, at a time: a few milliseconds' worth. For more, a core asks
+    to be woken at once, so that others have a turn."""
 
 
 class Protocol(NamedTuple):
@@ -69,6 +72,7 @@ def _trees(name: str, matching: Matching, settings: CoreSettings) -> Core:
         linger=settings.linger,
         condenses=settings.condenses,
         keep=settings.keep,
+        slice_size=settings.slice_size,
     )
 
 

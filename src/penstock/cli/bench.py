@@ -47,6 +47,15 @@ def network(options: argparse.Namespace) -> int:
     return run(options)
 
 
+def strangers(options: argparse.Namespace) -> int:
+    """Measure round trips with and without clients that send expensive filters."""
+    from penstock.bench.strangers.command import run
+
+    note_if_cold()
+    with telling("strangers") as say:
+        return run(options, say)
+
+
 def spark(options: argparse.Namespace) -> int:
     """Measure routing on Spark, and plain joins beside it."""
     from penstock.bench.spark.command import run

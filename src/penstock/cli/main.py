@@ -21,6 +21,7 @@ from penstock.cli.networks import add_network_commands
 from penstock.cli.pipeline_arguments import add_pipeline_commands
 from penstock.cli.signals import end_on_signals
 from penstock.cli.spark_bench_arguments import add_spark_bench
+from penstock.cli.strangers_bench_arguments import add_strangers_bench
 from penstock.cli.torture_arguments import add_torture_command
 from penstock.errors import NetworkError, PenstockError, printable
 
@@ -363,6 +364,7 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
     matching.add_argument("--json", action="store_true", help="print the results as JSON")
     matching.set_defaults(run=_command("cli.bench", "matching"))
     _add_network_bench(kinds)
+    add_strangers_bench(kinds)
     add_spark_bench(kinds)
     _add_routing_bench(kinds)
 

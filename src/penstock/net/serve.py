@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import ssl
@@ -21,7 +22,7 @@ _LOG: Final = logging.getLogger(__name__)
 CLOSE_S: Final = 5.0
 """Seconds that closing may take, which waits for nobody else and so takes none."""
 
-_SWITCH_S: Final = 0.001
+_SWITCH_S: Final = 0.0002
 """Seconds for which one thread may keep another from running Python; 0.005 where nobody says so."""
 
 _HINTS: Final = {
@@ -100,6 +101,10 @@ async def serve(
         up: list[_Broker] = []
         try:
             if await _unless(signals.first, _start(configs, make_server, made, up)):
+                # What is there now stays: modules and kernels. The collector need not look through all of it
+                # whenever parsing filters has made many objects, and everybody wait for that.
+                gc.collect()
+                gc.freeze()
                 await signals.first.wait()
             _LOG.info("draining")
             await _unless(signals.second, _each(_drain, up))

@@ -8,7 +8,18 @@ from penstock.broker.grants import EVERYTHING
 from penstock.broker.quotas import NO_QUOTAS, Quotas
 from penstock.errors import AccessError
 from penstock.node.identity import Identity
+from penstock.node.settings import Limits
 from penstock.wire.greetings import Hello, Welcome
+
+
+def quotas_of(limits: Limits) -> Quotas:
+    """What every client may do at the most, by the limits of its broker."""
+    return Quotas(
+        subscriptions=limits.subscriptions_per_client,
+        advertisements=limits.advertisements_per_client,
+        bytes_per_second=limits.bytes_per_second,
+        events_per_second=limits.events_per_second,
+    )
 
 
 class Checker(Protocol):

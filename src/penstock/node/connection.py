@@ -27,12 +27,6 @@ class Transport(Protocol):
     def abort(self) -> None:
         """End it at once."""
 
-    def pause_reading(self) -> None:
-        """Take nothing more."""
-
-    def resume_reading(self) -> None:
-        """Go on."""
-
 
 class Owner(Protocol):
     """Whoever uses a connection."""
@@ -83,7 +77,6 @@ class FrameConnection:
         self._is_closing = False
         self._has_heard = False
         """Whether the other side has said anything that could be understood."""
-        self._resume: Timer | None = None
         self._end: Timer | None = None
 
     # What the transport calls
@@ -151,9 +144,8 @@ class FrameConnection:
         self._is_closing = self.is_closed = True
         if self.held:
             self._hold(0, 0.0)
-        for timer in (self._resume, self._end):
-            if timer is not None:
-                timer.cancel()
+        if self._end is not None:
+            self._end.cancel()
         self.owner.on_lost(self)
         for callback in self.when_closed:
             callback()
@@ -182,24 +174,6 @@ class FrameConnection:
     def ping(self) -> None:
         """Ask whether the other side is there."""
         self.write([_PING])
-
-    def pause_reading(self, seconds: float) -> None:
-        """Take nothing more for a while."""
-        if self._transport is None or self._is_closing:
-            return
-        self._transport.pause_reading()
-        # It is not silent, it is not listened to.
-        self.heard_at = self._world.time() + seconds
-        if self.unfinished_since is not None:
-            self.unfinished_since = self.heard_at
-        if self._resume is not None:
-            self._resume.cancel()
-        self._resume = self._world.call_later(seconds, self._read_on)
-
-    def _read_on(self) -> None:
-        self._resume = None
-        if self._transport is not None and not self._is_closing:
-            self._transport.resume_reading()
 
     def close(self, code: str = "", reason: str = "") -> None:
         """End the connection, after what was written and, if there is one, the reason."""

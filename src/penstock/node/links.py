@@ -10,6 +10,7 @@ from penstock.broker.local import LinkLoad
 from penstock.broker.quotas import Meter
 from penstock.node.identity import Identity
 from penstock.wire.blocks import Block
+from penstock.wire.frames import Kind
 from penstock.wire.requests import Request
 from penstock.wire.sessions import Custody, Session
 
@@ -38,9 +39,6 @@ class Connection(Protocol):
     def is_writable(self) -> bool:
         """Whether there is room for more."""
 
-    def pause_reading(self, seconds: float) -> None:
-        """Take nothing more from the other side for a while."""
-
     def close(self, code: str = "", reason: str = "") -> None:
         """End it, saying why if there is a reason."""
 
@@ -51,6 +49,14 @@ class Waiting(NamedTuple):
     number: int
     request: Request
     size: int
+
+
+class Waited(NamedTuple):
+    """A frame of a neighbour that waits to be handled, with its number."""
+
+    kind: Kind
+    number: int
+    content: memoryview
 
 
 @dataclass(eq=False)
@@ -88,8 +94,12 @@ class Link:
     missed: int = 0
     """Events that a paused client has missed."""
     meter: Meter | None = None
+    metered_bytes: int = 0
+    """Bytes of events that wait because the client has sent more than it may."""
     expires_at: float | None = None
     """When the client's token is no longer good."""
+    inbox: deque[Waited] = field(default_factory=deque)
+    """What a neighbour has sent and is not handled yet, in order: see `penstock.node.intake`."""
     born: dict[str, float] = field(default_factory=dict)
     """When a client made an advertisement, by its key, while that is new."""
     undealt: dict[int, tuple[float, Custody]] = field(default_factory=dict)

@@ -31,6 +31,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     advertisements: bool = True
     limits: Limits = msgspec.field(default_factory=Limits)
     times: Times = msgspec.field(default_factory=Times)
+    slice_size: int = 128
+    """See `penstock.broker.protocols.CoreSettings`."""
 
 
 class Node:
@@ -62,6 +64,7 @@ class Node:
                 linger=times.grace,
                 condenses=True,
                 keep=times.keep,
+                slice_size=settings.slice_size,
             ),
         )
         self.runtime = Runtime(

@@ -71,13 +71,13 @@ class Passing:
                 return
             runtime.tracing.begin(link.name, number, now)
         wait = 0.0 if link.meter is None else link.meter.take(len(block.data), len(block), now)
-        if not wait:
+        if not wait and not link.metered_bytes:
             self._arrive(link, number, block, now)
             return
-        # Who sends more than it may waits, and what it has sent.
+        # Events beyond the quota wait, in their order, and nothing else that the client sends: others wait
+        # for what it acknowledges. They are not acknowledged, so no more than a window of them waits.
         self._again.append(_Again(now + wait, link, number, block, 0))
-        if link.connection is not None:
-            link.connection.pause_reading(wait)
+        link.metered_bytes += len(block.data)
 
     def _arrive(self, link: Link, number: int, block: Block, now: float) -> None:
         """Pass on events, or hold them until their advertisement is known."""
@@ -227,6 +227,8 @@ class Passing:
         self._again = [again for again in self._again if again.due > now]
         for again in due:
             link = again.link
+            if not again.attempts:
+                link.metered_bytes -= len(again.block.data)
             if again.attempts:
                 self._pass_on_later(link, again.number, again.block, now, again.attempts)
             elif link.phase is not LinkPhase.GONE:

@@ -17,6 +17,7 @@ from penstock.errors import AccessError, FilterError, LimitError, WireError
 from penstock.node.asking import Prepared, message_of
 from penstock.node.history import Frame, History
 from penstock.node.identity import Identity
+from penstock.node.intake import Intake
 from penstock.node.links import Link, LinkPhase
 from penstock.node.meters import Meters
 from penstock.node.naming import link_name, origin_of
@@ -90,6 +91,7 @@ class Runtime:
         self._replaying = Replaying(self, self.history)
         self.passing = Passing(self)
         self.turns = Turns(self, world)
+        self.intake = Intake(self, world)
         self._status = status
         self._watch = Watch(self, limits, times)
         self._meters = Meters()
@@ -108,6 +110,7 @@ class Runtime:
             timer.cancel()
         self._wakes.clear()
         self.turns.stop()
+        self.intake.stop()
 
     def known(self, hello: Hello) -> Link | None:
         """The link of whoever greets, with this session or with an earlier one."""
@@ -197,6 +200,7 @@ class Runtime:
             self.end(link, now, failed=True)
         elif link.phase in (LinkPhase.UP, LinkPhase.CUT):
             link.phase, link.since = LinkPhase.AWAY, now
+            self.intake.forget(link)
             silent = now - link.last_heard(now) + self.standstill.seconds(now)
             self.handle(LinkDown(keep=True, silent=silent), link.name, now)
             connection, link.connection = link.connection, None
@@ -209,6 +213,7 @@ class Runtime:
             return 0
         link.phase = LinkPhase.GONE
         self.turns.forget(link)
+        self.intake.forget(link)
         if self.links.get(link.name) is link:
             del self.links[link.name]
         self.dirty.pop(link, None)
@@ -231,7 +236,7 @@ class Runtime:
     def is_idle(self) -> bool:
         """Whether nothing is under way: all that was sent on is acknowledged."""
         return self.passing.is_idle and all(
-            link.session.is_idle and not link.held and not link.requests
+            link.session.is_idle and not link.held and not link.requests and not link.inbox
             for link in self.links.values()
             if link.phase is LinkPhase.UP
         )
@@ -263,16 +268,22 @@ class Runtime:
         self.dirty[link] = None
         if link.is_client and session.undealt_bytes > self.limits.window_bytes + self.limits.frame_bytes:
             raise WireError("more was sent than may be unacknowledged")
-        if kind is Kind.EVENTS:
-            self.passing.on_events(link, number, Block.decode(content), now)
-            return
-        if link.is_client:
-            self.turns.take(link, number, read_request(content), len(content), now)
+        if not link.is_client:
+            self.intake.take(link, kind, number, content, now)
+        elif kind is Kind.EVENTS:
+            self.take_events(link, number, content, now)
         else:
-            session.dealt_with(number)
-            self._on_message(link, self.codec.read(content), now)
+            self.turns.take(link, number, read_request(content), len(content), now)
 
-    def _on_message(self, link: Link, message: Message, now: float) -> None:
+    def take_events(self, link: Link, number: int, content: memoryview, now: float) -> None:
+        """Events have come."""
+        self.passing.on_events(link, number, Block.decode(content), now)
+
+    def take_message(self, link: Link, number: int, content: memoryview, now: float) -> None:
+        """A neighbour says something."""
+        link.session.dealt_with(number)
+        self.dirty[link] = None
+        message = self.codec.read(content)
         if isinstance(message, Returned):
             link.session.fail(message.number)
         elif isinstance(message, TraceReport):

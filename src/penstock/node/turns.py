@@ -4,7 +4,8 @@ A filter may take long to understand. So what is not plain is parsed and held ag
 (`World.compute`: in a thread of a live broker, at once under virtual time), one at a time, while events,
 acknowledgements and plain requests go on. What a request costs in time of a processor is counted to whoever
 sent it, over all connections of a subject. Who has used up an allowance waits before the next filter, and
-longer for expensive ones; others are not held up by that, and neither is anything else that it sends.
+longer for expensive ones; others are not held up by that, and neither is anything else that it sends. All
+subjects together have expensive filters parsed for a quarter of the time at most (`REST_FACTOR`).
 
 Requests that wait keep their order with all others of the same client, and are acknowledged when they are
 served: so no more of them wait than a window of bytes. Events under an advertisement that waits wait for it
@@ -31,6 +32,18 @@ DEAR: Final = 0.01
 
 DEAR_FACTOR: Final = 9
 """After an expensive request its sender waits so many times as long; after others once as long."""
+
+LONG: Final = 0.002
+"""Seconds of a processor from which on what was computed is followed by a rest, whoever asked."""
+
+REST_FACTOR: Final = 3
+"""The rest is so many times as long as what was computed.
+
+The loop and what is computed share an interpreter. So all subjects together have it busy with expensive
+filters for a quarter of the time at most."""
+
+REST_MAX: Final = 0.15
+"""Seconds that a rest lasts at the most: no filter within the limits takes longer than 50 ms."""
 
 _SLICE: Final = 64
 """Requests that are served before anything else has its turn."""
@@ -79,6 +92,7 @@ class Turns:
         """The subjects with requests that wait, whose turn is next first."""
         self._is_computing = False
         self._is_serving = False
+        self._rests_until = float("-inf")
         self._timer: Timer | None = None
 
     def take(self, link: Link, number: int, request: Request, size: int, now: float) -> None:
@@ -144,7 +158,8 @@ class Turns:
         self._is_serving = True
         try:
             for _ in range(_SLICE):
-                link = None if self._is_computing else self._next(self._world.time())
+                now = self._world.time()
+                link = None if self._is_computing or now < self._rests_until else self._next(now)
                 if link is None:
                     break
                 self._begin(link)
@@ -153,6 +168,7 @@ class Turns:
         if self._order and not self._is_computing:
             now = self._world.time()
             ready_at = min(self._accounts[payer].ready_at for payer in self._order)
+            ready_at = max(ready_at, self._rests_until)
             self._timer = self._world.call_later(max(0.0, ready_at - now), self._go_on_later)
 
     def _go_on_later(self) -> None:
@@ -192,6 +208,8 @@ class Turns:
         """What a filter is has been found out."""
         self._is_computing = False
         self._charge(payer, spent)
+        if spent > LONG:
+            self._rests_until = self._world.time() + min(REST_FACTOR * spent, REST_MAX)
         if link.phase is not LinkPhase.GONE and link.requests and link.requests[0] is waiting:
             self._finish(link, waiting, found)
         if not self._is_serving:

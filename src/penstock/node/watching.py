@@ -45,8 +45,10 @@ class Watch:
         """See who has been away too long, or is too slow."""
         links = list(self._runtime.links.values())
         full = min(self._limits.window_bytes, CLIENT_WINDOW)
-        # Requests that wait are the broker's to deal with, and nobody else is in the way of them.
-        self._is_held_up = any(link.session.undealt_bytes - link.request_bytes >= full for link in links)
+        # Requests and events that wait for their turn or their quota wait for nobody else.
+        self._is_held_up = any(
+            link.session.undealt_bytes - link.request_bytes - link.metered_bytes >= full for link in links
+        )
         for link in links:
             link.is_late = link.waited(now) > _SOON_S
             if link.is_client:

@@ -193,10 +193,16 @@ class Control(_Numbered, frozen=True, gc=False):
 
 
 class Sync(_Numbered, frozen=True, gc=False):
-    """All that the sender has to say to a neighbour at this number; what is not in it is no longer so."""
+    """All that the sender has to say to a neighbour at this number; what is not in it is no longer so.
+
+    Very many subscriptions come in several parts, from 0 on and one behind the other; all but the last say
+    that `more` follow. What is in none of them is no longer so.
+    """
 
     advertisements: tuple[Advertise, ...]
     subscriptions: tuple[Subscribe, ...]
+    part: int = 0
+    more: bool = False
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102
         counts = {"advertisements": len(self.advertisements), "subscriptions": len(self.subscriptions)}

@@ -66,6 +66,7 @@ class Broker:
     how long events of a tree are still asked for on a way that another has taken the place of. `condenses`:
     neighbours are told once of what one message changes several times. `keep` is for how long events are
     kept for those who were apart (see `catching`); a tree lives as long as what was published on it is kept.
+    `slice_size` is how many subscriptions are asked for, or told, at a time (see `subscribing`).
     """
 
     hears_load = False
@@ -82,6 +83,7 @@ class Broker:
         linger: float = 0.0,
         condenses: bool = False,
         keep: float = 0.0,
+        slice_size: int = 128,
     ) -> None:
         scheme = make_scheme()
         self.name = name
@@ -93,9 +95,12 @@ class Broker:
         self._incarnation = incarnation
         self._lease = lease
         self._ups = self._made = 0
-        self._outbox = outbox = Outbox(packs=scheme.packs, condenses=condenses)
+        self._outbox = outbox = Outbox(packs=scheme.packs, condenses=condenses, part=slice_size)
         self._subscribing = Subscribing(self.table, self.trees, clients, outbox, make_scheme)
-        self._catching = catching = Catching(self.table, self.trees, clients, outbox, is_on=keep > 0)
+        self._slice_size = slice_size
+        self._catching = catching = Catching(
+            self.table, self.trees, clients, outbox, self._subscribing, is_on=keep > 0
+        )
         self._advertising = Advertising(
             name, incarnation, self.trees, self._subscribing, outbox, catching, clients, linger
         )
@@ -180,16 +185,18 @@ class Broker:
             raise PenstockError(f"{self.name}: {kind.__name__} is for clients; {link!r} {how}")
         try:
             handler(message, link, now)
+            self._subscribing.go_on(self._slice_size, now)
         except Exception:
             self._outbox.discard()
             raise
         self._outbox.close()
-        self._ask_to_be_woken(effects)
+        self._ask_to_be_woken(effects, now)
         return effects
 
-    def _ask_to_be_woken(self, effects: list[Effect]) -> None:
-        """When ways that were left are to be let go of."""
-        at = min(self.trees.leaves_at, *self._retiring.values(), float("inf"))
+    def _ask_to_be_woken(self, effects: list[Effect], now: float) -> None:
+        """When ways that were left are to be let go of; at once, if neighbours are yet to be asked."""
+        owed_at = now if self._subscribing.owes else float("inf")
+        at = min(self.trees.leaves_at, owed_at, *self._retiring.values())
         if at < self._wakes_at:
             self._wakes_at = at
             effects.append(Wake(at))
@@ -315,7 +322,12 @@ class Broker:
     def _say_all(self, link: str) -> None:
         state = self._outbox.links[link]
         advertised, asked = self._advertising.offered_to(link), self._subscribing.asked_of(link)
-        self._outbox.send(link, Sync(state.session, state.sent, advertised, asked))
+        size = self._slice_size
+        for part, at in enumerate(range(0, max(1, len(asked)), size)):
+            more = at + size < len(asked)
+            message = Sync(state.session, state.sent, advertised, asked[at : at + size], part, more)
+            self._outbox.send(link, message)
+            advertised = ()
 
     def _on_control(self, message: Control, link: str, now: float) -> None:
         if self._is_next(message, link, now):
@@ -372,10 +384,20 @@ class Broker:
             return
         state.heard_at = now
         anew = state.their_session not in (None, message.session)
-        if state.judge_sync(message) is Arrival.TAKE:
+        arrival = state.judge_sync(message)
+        if arrival is Arrival.ASK:
+            self._outbox.send(link, Resync())
+        if arrival is not Arrival.TAKE:
+            return
+        if not message.part:
             silent = self._lease or 0.0
             self._advertising.on_all(message.advertisements, link, now, anew=anew, silent=silent)
-            self._subscribing.on_all(message.subscriptions, link)
+        for subscription in message.subscriptions:
+            self._subscribing.on_subscribe(subscription, link)
+            state.synced.add(subscription.key)
+        if not message.more:
+            self._subscribing.drop_others(link, state.synced)
+            state.synced = set()
 
     def _on_tick(self, _message: Tick, _link: str, now: float) -> None:
         self._advertising.let_go(now)

@@ -17,6 +17,7 @@ from penstock.broker.clients import Clients
 from penstock.broker.effects import Behind, Missed, Replay
 from penstock.broker.table import Table
 from penstock.broker.trees.outbox import Outbox
+from penstock.broker.trees.subscribing import Subscribing
 from penstock.broker.trees.trees import HERE, Trees
 from penstock.model.names import Tree
 from penstock.wire.messages import CatchUp, CaughtUp
@@ -59,12 +60,22 @@ class Gap:
 class Catching:
     """Knows what is missing, and asks for it."""
 
-    def __init__(self, table: Table, trees: Trees, clients: Clients, outbox: Outbox, *, is_on: bool) -> None:
+    def __init__(
+        self,
+        table: Table,
+        trees: Trees,
+        clients: Clients,
+        outbox: Outbox,
+        subscribing: Subscribing,
+        *,
+        is_on: bool,
+    ) -> None:
         self._gaps: dict[Tree, Gap] = {}
         self._table = table
         self._trees = trees
         self._clients = clients
         self._outbox = outbox
+        self._subscribing = subscribing
         self.is_on = is_on
         """Whether brokers keep anything."""
         self._asked = 0
@@ -121,7 +132,7 @@ class Catching:
         if branch.way == HERE:
             self._outbox.effects.append(Replay(tree, gap.number, seconds))
         else:
-            self._outbox.tell(branch.way, [CatchUp(tree, gap.number, seconds)])
+            self._subscribing.ask_behind(branch.way, CatchUp(tree, gap.number, seconds), now)
 
     def on_tick(self, now: float) -> None:
         """Time has passed: have clients know what is still missing, of trees that may come back."""

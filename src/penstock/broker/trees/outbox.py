@@ -9,12 +9,16 @@ from penstock.wire.messages import Body, Message, Subscribe, Unsubscribe
 class Outbox:
     """Collects what one message leads to. `links` are the neighbours that can be reached."""
 
-    def __init__(self, *, packs: bool, condenses: bool = False) -> None:
-        """`condenses`: all that one message leads to is told in one, what it asks for once."""
+    def __init__(self, *, packs: bool, condenses: bool = False, part: int = 2**62) -> None:
+        """`condenses`: all that one message leads to is told together, what it asks for once.
+
+        Then a neighbour is told no more than a `part` in one message.
+        """
         self.links: dict[str, LinkState] = {}
         self.effects: list[Effect] = []
         self._packs = packs
         self._condenses = condenses
+        self._part = part
         self._pending: dict[str, list[Body]] = {}
 
     def open(self) -> list[Effect]:
@@ -54,8 +58,9 @@ class Outbox:
             state = self.links[link]
             if self._condenses and len(bodies) > 1:
                 bodies = condensed(bodies)
-            for part in [tuple(bodies)] if packs else [(body,) for body in bodies]:
-                self.effects.append(Send(link, state.number(part)))
+            size = self._part if self._condenses else len(bodies) if packs else 1
+            for at in range(0, len(bodies), size):
+                self.effects.append(Send(link, state.number(tuple(bodies[at : at + size]))))
         self._pending = {}
 
 

@@ -3,6 +3,10 @@
 A client's subscription is bound to the trees whose advertisements it overlaps; a neighbour's comes with its
 trees. On its way towards their publishers each is offered to the neighbours that are the way, and the scheme
 that looks after a neighbour decides what is asked of it (see `penstock.routing.schemes`).
+
+A new path may concern all subscriptions that there are. What is asked on it is then *owed*, and brought up to
+date a slice at a time, by what is wanted at that moment. A question for what was missed goes behind the
+subscriptions that it is for, and so waits until nothing is owed to its neighbour.
 """
 
 from collections.abc import Callable
@@ -19,7 +23,7 @@ from penstock.filters.relations import overlaps
 from penstock.model.names import Key, Tree
 from penstock.routing.offers import Offer
 from penstock.routing.schemes.scheme import Name, Scheme, Source
-from penstock.wire.messages import NO_TREES, Body, Subscribe, Unsubscribe
+from penstock.wire.messages import NO_TREES, Body, CatchUp, Subscribe, Unsubscribe
 
 _text_of = lru_cache(2**16)(Predicate.to_sql)
 
@@ -42,15 +46,25 @@ class Subscribing:
         self._outbox = outbox
         self._make_scheme = make_scheme
         self._offered: dict[str, set[Source]] = {}
+        self._owed: dict[str, dict[Source, None]] = {}
+        """By neighbour: the subscriptions that may not be asked of it yet as they should be."""
+        self._doomed: dict[Source, Entry] = {}
+        """What neighbours that are gone have asked for, and is still known."""
+        self._behind: dict[str, dict[Tree, tuple[CatchUp, float]]] = {}
+        """By neighbour and tree: the last question that waits, and since when."""
 
     def meet(self, link: str) -> None:
         """A neighbour is there, of whom nothing has been asked."""
         self.schemes[link] = self._make_scheme()
         self._offered[link] = set()
+        self._owed.pop(link, None)
+        self._behind.pop(link, None)
 
     def part(self, link: str) -> None:
         """A neighbour can be asked for nothing any more."""
         del self.schemes[link], self._offered[link]
+        self._owed.pop(link, None)
+        self._behind.pop(link, None)
         self._trees.part(link)
 
     def knows(self, link: str) -> bool:
@@ -97,14 +111,11 @@ class Subscribing:
         if self._table.get(source) is not None:
             self.drop(source)
 
-    def on_all(self, messages: tuple[Subscribe, ...], link: str) -> None:
-        """A neighbour says all that it asks for."""
-        wanted = {message.key for message in messages}
-        for message in messages:
-            self.on_subscribe(message, link)
+    def drop_others(self, link: str, wanted: set[Key]) -> None:
+        """A neighbour has said all that it asks for."""
         for key in self._table.keys(link):
             if key not in wanted:
-                self.drop(Source(link, key))
+                self._forget(Source(link, key))
 
     # Changes
 
@@ -121,9 +132,18 @@ class Subscribing:
             self._reoffer(source, link)
 
     def drop_all(self, link: str) -> None:
-        """Forget all that was asked for on a link."""
+        """Forget all that was asked for on a link, soon, but for what is asked for anew."""
         for key in self._table.keys(link):
-            self.drop(Source(link, key))
+            source = Source(link, key)
+            entry = self._table.get(source)
+            if entry is not None:
+                self._doomed[source] = entry
+
+    def _forget(self, source: Source) -> None:
+        """Forget one of many subscriptions."""
+        self._table.drop(source)
+        for link in self.schemes:
+            self._owe(source, link)
 
     def bind(self, tree: Tree, predicate: Predicate) -> None:
         """Bind what clients want to a new tree, where it may come along there."""
@@ -148,12 +168,51 @@ class Subscribing:
         """A link has become the way to a tree, or is so no longer."""
         if link in self.schemes:
             for source in self._table.bound(tree):
-                self._reoffer(source, link)
+                self._owe(source, link)
 
     def reoffer_everywhere(self, tree: Tree) -> None:
         """A tree is gone."""
         for link in self.schemes:
             self.reoffer_all(tree, link)
+
+    # What is owed
+
+    def _owe(self, source: Source, link: str) -> None:
+        if source.link != link:
+            self._owed.setdefault(link, {})[source] = None
+
+    @property
+    def owes(self) -> bool:
+        """Whether a neighbour is yet to be asked for something, or something is yet to be forgotten."""
+        return bool(self._owed or self._doomed)
+
+    def ask_behind(self, link: str, question: CatchUp, now: float) -> None:
+        """Ask a neighbour for what was missed, once it has been asked for all that is owed."""
+        if link in self._owed:
+            self._behind.setdefault(link, {})[question.tree] = question, now
+        else:
+            self._outbox.tell(link, [question])
+
+    def go_on(self, most: int, now: float) -> None:
+        """Bring up to date some of what is owed, at most so many."""
+        while self._doomed and most > 0:
+            source, entry = self._doomed.popitem()
+            if self._table.get(source) is entry:
+                self._forget(source)
+            most -= 1
+        while self._owed and most > 0:
+            link, owed = next(iter(self._owed.items()))
+            while owed and most > 0:
+                source = next(iter(owed))
+                del owed[source]
+                self._reoffer(source, link)
+                most -= 1
+            if not owed:
+                del self._owed[link]
+                for question, since in self._behind.pop(link, {}).values():
+                    # It is about the time before it was asked.
+                    seconds = question.seconds + now - since
+                    self._outbox.tell(link, [CatchUp(question.tree, question.number, seconds)])
 
     def _reoffer(self, source: Source, link: str) -> None:
         """Bring up to date what a subscription asks of a neighbour."""

@@ -8,7 +8,7 @@ from penstock.broker.core import Core
 from penstock.broker.effects import Effect, Send
 from penstock.broker.grants import Grants
 from penstock.errors import AccessError, PenstockError
-from penstock.node.admission import Admission
+from penstock.node.admission import Admission, quotas_of
 from penstock.node.connection import FrameConnection
 from penstock.node.identity import Identity
 from penstock.node.node import Node, NodeSettings
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 NO_RIGHTS: Final = "nothing"
 """A token that lets its holder do nothing at all; who has none may do everything."""
+
+
+_SLICE_PAUSE: Final = 0.01
+"""Seconds between slices, where they are small: long enough for anything to happen meanwhile."""
 
 
 class _Tokens:
@@ -122,12 +126,15 @@ class WholeNode:
                 advertisements=network.settings.advertisements,
                 limits=network.limits,
                 times=network.times,
+                slice_size=1 if network.is_sliced else 128,
             ),
             network.make_matching(),
-            Admission(checker=_Tokens()),
+            Admission(quotas_of(network.limits), checker=_Tokens()),
             self.process,
             incarnation=self.lives,
         )
+        if network.is_sliced:
+            node.runtime.intake.slice_bytes, node.runtime.intake.pause = 1, _SLICE_PAUSE
         self.core = node.runtime.core
         node.runtime.core = _WatchedCore(node.runtime.core, network)
         for peer in self.peers:

@@ -38,7 +38,11 @@ _DRIFT_MAX: Final = 0.01
 
 
 class WholeNetwork(Clock):
-    """A simulated network of whole nodes."""
+    """A simulated network of whole nodes.
+
+    `is_sliced`: what brokers tell each other is taken and told in the smallest slices, with time between
+    them, as where there are very many subscriptions.
+    """
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class WholeNetwork(Clock):
         seed: int = 0,
         times: Times | None = None,
         limits: Limits | None = None,
+        is_sliced: bool = False,
         make_matching: Callable[[], Matching] = Scan,
     ) -> None:
         super().__init__()
@@ -57,6 +62,7 @@ class WholeNetwork(Clock):
         self.settings = CoreSettings(scheme=scheme, advertisements=advertisements)
         self.times = times or Times()
         self.limits = limits or Limits()
+        self.is_sliced = is_sliced
         self.make_matching = make_matching
         self.random = Random(f"whole {seed}")
         self.counts = Counts()

@@ -48,13 +48,11 @@ class End:
         self._is_open = True
         self._has_ended = False
         """Whether the system has told the other side that this one is gone."""
-        self._is_reading = True
         self._in_order_at = 0.0
         self._held: list[bytes | None] = []
         """What waits because the direction is stalled: bytes, or None for the end of it all."""
         self._flying: list[list[object]] = []
         """What is under way: [bytes or None, whether it still counts]."""
-        self._unread: list[bytes] = []
         self._waiting_bytes = 0
 
     def attach(self, connection: FrameConnection) -> None:
@@ -93,20 +91,6 @@ class End:
         """End it at once: the other side hears of it, unless nothing gets there."""
         self.close()
 
-    def pause_reading(self) -> None:
-        """Take nothing more."""
-        self._is_reading = False
-
-    def resume_reading(self) -> None:
-        """Go on."""
-        self._is_reading = True
-        unread, self._unread = self._unread, []
-        for at, data in enumerate(unread):
-            if not self._is_reading:
-                self._unread = unread[at:] + self._unread
-                break
-            self._read(data)
-
     # On the way
 
     def _send(self, data: bytes | None) -> None:
@@ -144,12 +128,6 @@ class End:
         """Bytes are there, and the process runs."""
         if self.is_gone:
             return
-        if self._is_reading:
-            self._read(data)
-        else:
-            self._unread.append(data)
-
-    def _read(self, data: bytes) -> None:
         other = self.other
         if other is not None:
             other.process.take(other._drained, len(data))
