@@ -4,6 +4,7 @@ When a link fails for good, those who sent what was on it are told so (Returned)
 publisher, which sends it again by the ways that there are then. Clients drop what they have had.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -28,14 +29,29 @@ _SOON_S: Final = 0.1
 """Seconds after which a sender is told how far its events have come, if they are not dealt with."""
 
 
-class _Again(NamedTuple):
-    """Events of a client that have to be sent again, at a time."""
+class _Metered(NamedTuple):
+    """Events beyond a client's quota, which wait until a time."""
 
     due: float
     link: Link
     number: int
     block: Block
-    attempts: int
+
+
+class _Frame:
+    """Events on their way, from when they were passed on until everybody has dealt with them."""
+
+    __slots__ = ("attempts", "block", "custody", "is_returned", "link", "number")
+
+    def __init__(self, link: Link, number: int, block: Block) -> None:
+        self.link = link
+        self.number = number
+        self.block = block
+        self.attempts = 0
+        """Times that they were sent again."""
+        self.is_returned = False
+        """Whether the neighbour that they came from knows that it has to send them another way."""
+        self.custody: Custody
 
 
 class Passing:
@@ -44,7 +60,9 @@ class Passing:
     def __init__(self, runtime: "Runtime") -> None:
         self._runtime = runtime
         self._times = runtime.times
-        self._again: list[_Again] = []
+        self._again: list[tuple[float, _Frame]] = []
+        """Events of clients that have to be sent again, and when."""
+        self._metered: list[_Metered] = []
         self._waits_until = 0.0
 
     def wait_until(self, time: float) -> None:
@@ -53,8 +71,8 @@ class Passing:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing has to be sent again."""
-        return not self._again
+        """Whether nothing has to be sent again, or waits."""
+        return not self._again and not self._metered
 
     def on_events(self, link: Link, number: int, block: Block, now: float) -> None:
         """A frame of events has come."""
@@ -76,7 +94,7 @@ class Passing:
             return
         # Events beyond the quota wait, in their order, and nothing else that the client sends: others wait
         # for what it acknowledges. They are not acknowledged, so no more than a window of them waits.
-        self._again.append(_Again(now + wait, link, number, block, 0))
+        self._metered.append(_Metered(now + wait, link, number, block))
         link.metered_bytes += len(block.data)
 
     def _arrive(self, link: Link, number: int, block: Block, now: float) -> None:
@@ -84,7 +102,7 @@ class Passing:
         if link.is_client and self._is_young(link, block.header.tree, now):
             link.held.setdefault(block.header.tree, []).append((number, block))
         else:
-            self._pass_on_later(link, number, block, now, 0)
+            self._pass_on_first(link, number, block, now)
 
     def _is_young(self, link: Link, key: str, now: float) -> bool:
         """Whether others may not have asked yet for the events of an advertisement.
@@ -108,16 +126,29 @@ class Passing:
                     continue
                 for number, block in held:
                     if link.phase is not LinkPhase.GONE:
-                        self._pass_on_later(link, number, block, now, 0)
+                        self._pass_on_first(link, number, block, now)
 
-    def _pass_on_later(self, link: Link, number: int, block: Block, now: float, attempts: int) -> None:
-        """Pass on events that came a while ago; what is wrong with them ends the link that they came by."""
-        runtime = self._runtime
-        if block.header.trace:
+    def _pass_on_first(self, link: Link, number: int, block: Block, now: float) -> None:
+        frame = _Frame(link, number, block)
+        frame.custody = custody = Custody(partial(self._dealt_with, frame), partial(self._failed, frame))
+        self._pass_on(frame, now)
+        custody.release()
+        if not custody.is_done:
+            link.undealt[number] = now, custody
+            if custody.is_late:
+                self._tell_stage(link, number, custody)
+
+    def _pass_on(self, frame: _Frame, now: float) -> None:
+        """Pass on events; what is wrong with them ends the link that they came by."""
+        runtime, link = self._runtime, frame.link
+        if frame.block.header.trace:
             # What is measured is the way, not the wait before it.
-            runtime.tracing.begin(link.name, number, now)
+            runtime.tracing.begin(link.name, frame.number, now)
         try:
-            self._pass_on(link, number, block, now, attempts)
+            source, block = (link.name, frame.block) if not frame.attempts else self._again_from(frame, now)
+            if block is not None:
+                effects = runtime.core.handle(block, source, now)
+                runtime.carry_out(effects, now, frame.custody, (link, frame.number))
         except (WireError, EventError, LimitError) as error:
             self._cut_off(link, str(error), now)
         except Exception:
@@ -125,37 +156,26 @@ class Passing:
             LOG.exception("%s: events from %s led to an error", runtime.core.name, link.peer)
             self._cut_off(link, "internal error", now)
 
+    def _again_from(self, frame: _Frame, now: float) -> tuple[str, Block | None]:
+        """Where events come from that are sent again, and these with their age; None if they are gone."""
+        link, header = frame.link, frame.block.header
+        kept = self._runtime.history.unfinished((link, frame.number))
+        if kept is not None:
+            header = msgspec.structs.replace(header, age=max(0.0, now - kept.published_at))
+        if link.phase is not LinkPhase.GONE:
+            return link.name, frame.block.with_header(header)
+        # The publisher has left, or has a new session: what was accepted of it is sent again even so.
+        if kept is None:
+            self._runtime.lost["unkept"] += len(frame.block)
+            return "", None
+        admitted = kept.block.header
+        header = msgspec.structs.replace(header, tree=admitted.tree, origin=admitted.origin, trace="")
+        return "", kept.block.with_header(header)
+
     def _cut_off(self, link: Link, reason: str, now: float) -> None:
         if link.connection is not None:
             link.connection.close("protocol", reason)
         self._runtime.end(link, now, failed=True)
-
-    def _pass_on(self, link: Link, number: int, block: Block, now: float, attempts: int) -> None:
-        def done(succeeded: bool) -> None:
-            self._dealt_with(link, number, block, attempts, succeeded)
-
-        runtime = self._runtime
-        source, passed = link.name, block
-        kept = runtime.history.unfinished((link, number)) if attempts else None
-        if kept is not None:
-            age = max(0.0, now - kept.published_at)
-            passed = block.with_header(msgspec.structs.replace(block.header, age=age))
-        if link.phase is LinkPhase.GONE:
-            # The publisher has left, or has a new session: what was accepted of it is sent again even so.
-            if kept is None:
-                runtime.lost["unkept"] += len(block)
-                return
-            tree, origin = kept.block.header.tree, kept.block.header.origin
-            header = msgspec.structs.replace(passed.header, tree=tree, origin=origin, trace="")
-            source, passed = "", kept.block.with_header(header)
-        custody = Custody(done)
-        effects = runtime.core.handle(passed, source, now)
-        runtime.carry_out(effects, now, custody, (link, number))
-        custody.release()
-        if not custody.is_done:
-            link.undealt[number] = now, custody
-            if custody.is_late:
-                self._tell_stage(link, number, custody)
 
     def _tell_stage(self, link: Link, number: int, custody: Custody) -> None:
         """Have whoever sent a frame know how far it has come, now and later."""
@@ -175,22 +195,41 @@ class Passing:
                 if not custody.is_watched:
                     self._tell_stage(link, number, custody)
 
-    def _dealt_with(self, link: Link, number: int, block: Block, attempts: int, succeeded: bool) -> None:
-        """Everybody further on has dealt with a frame of events, or somebody could not."""
-        runtime, session = self._runtime, link.session
+    def _failed(self, frame: _Frame) -> None:
+        """Somebody further on could not deal with events: they are sent another way, whoever else waits."""
+        runtime, link, block = self._runtime, frame.link, frame.block
+        if not link.is_client:
+            self._return(frame)
+        elif frame.attempts < ATTEMPTS_MAX:
+            frame.attempts += 1
+            header = msgspec.structs.replace(block.header, rescued=runtime.world.mark())
+            frame.block = block.with_header(header)
+            self._again.append((runtime.world.time() + self._times.settle, frame))
+            runtime.counts["rescued"] += len(block)
+        else:
+            runtime.lost["retries"] += len(block)
+            if link.phase is not LinkPhase.GONE:
+                text = f"{len(block):,} events could not be passed on to everybody, and are given up"
+                runtime.notify(link, "lost", text, len(block))
+            frame.custody.mended()
+
+    def _return(self, frame: _Frame) -> None:
+        """Have the neighbour that events came from send them another way; it must know before the ack."""
+        link = frame.link
+        if frame.is_returned or link.phase is LinkPhase.GONE:
+            frame.custody.mended()
+            return
+        frame.is_returned = True
+        told = Custody(lambda _succeeded: frame.custody.mended())
+        link.session.push_message(self._runtime.codec.write(Returned(frame.number)), told)
+        self._runtime.dirty[link] = None
+        told.release()
+
+    def _dealt_with(self, frame: _Frame, _succeeded: bool) -> None:
+        """Everybody further on has dealt with a frame of events, or is given up."""
+        runtime, link, number = self._runtime, frame.link, frame.number
+        session = link.session
         link.undealt.pop(number, None)
-        if not succeeded and link.is_client:
-            if attempts >= ATTEMPTS_MAX:
-                runtime.lost["retries"] += len(block)
-                if link.phase is not LinkPhase.GONE:
-                    text = f"{len(block):,} events could not be passed on to everybody, and are given up"
-                    runtime.notify(link, "lost", text, len(block))
-            else:
-                header = msgspec.structs.replace(block.header, rescued=runtime.world.mark())
-                due = runtime.world.time() + self._times.settle
-                self._again.append(_Again(due, link, number, block.with_header(header), attempts + 1))
-                runtime.counts["rescued"] += len(block)
-                return
         runtime.history.finish((link, number), runtime.world.time())
         if link.phase is LinkPhase.GONE:
             return
@@ -201,7 +240,7 @@ class Passing:
             runtime.dirty[link] = None
 
         first: bytes | None = None
-        trace = block.header.trace
+        trace = frame.block.header.trace
         if trace:
             report = runtime.tracing.report(trace, (link.name, number))
             first = (
@@ -209,8 +248,6 @@ class Passing:
                 if link.is_client
                 else runtime.codec.write(TraceReport(trace, report))
             )
-        if not succeeded and not link.is_client:
-            first = runtime.codec.write(Returned(number))
         if first is None:
             acknowledge()
             return
@@ -221,16 +258,17 @@ class Passing:
 
     def send_again(self, now: float) -> None:
         """Send what failed, or had to wait, and is due."""
-        due = [again for again in self._again if again.due <= now]
-        if not due:
-            return
-        self._again = [again for again in self._again if again.due > now]
-        for again in due:
-            link = again.link
-            if not again.attempts:
-                link.metered_bytes -= len(again.block.data)
-            if again.attempts:
-                self._pass_on_later(link, again.number, again.block, now, again.attempts)
-            elif link.phase is not LinkPhase.GONE:
-                # If it is, nothing of this was accepted, and the client knows.
-                self._arrive(link, again.number, again.block, now)
+        again = [frame for due, frame in self._again if due <= now]
+        if again:
+            self._again = [(due, frame) for due, frame in self._again if due > now]
+        for frame in again:
+            self._pass_on(frame, now)
+            frame.custody.mended()
+        metered = [one for one in self._metered if one.due <= now]
+        if metered:
+            self._metered = [one for one in self._metered if one.due > now]
+        for one in metered:
+            one.link.metered_bytes -= len(one.block.data)
+            # If its link is gone, nothing of this was accepted, and the client knows.
+            if one.link.phase is not LinkPhase.GONE:
+                self._arrive(one.link, one.number, one.block, now)

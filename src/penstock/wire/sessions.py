@@ -54,17 +54,31 @@ class Custody:
     """What has to be dealt with elsewhere before a frame is dealt with here.
 
     Whoever makes one holds it; `release` says that one holder is done. `on_done` is called when none is left,
-    and told whether all of them succeeded. Holders may be at a stage, which they name when they release it.
+    and told whether all of them succeeded. With `on_failed`, a failure is mended at once, whatever other
+    holders do: it is called, and holds the custody too until `mended` is called. Holders may be at a stage,
+    which they name when they release it.
     """
 
-    __slots__ = ("_at_least", "_has_failed", "_holders", "_on_done", "_on_stage", "_told", "is_late")
+    __slots__ = (
+        "_at_least",
+        "_has_failed",
+        "_holders",
+        "_is_mending",
+        "_on_done",
+        "_on_failed",
+        "_on_stage",
+        "_told",
+        "is_late",
+    )
 
-    def __init__(self, on_done: Callable[[bool], None]) -> None:
+    def __init__(self, on_done: Callable[[bool], None], on_failed: Callable[[], None] | None = None) -> None:
         self.is_late = False
         """Whether somebody who holds it is known to take long."""
         self._holders = 1
         self._has_failed = False
+        self._is_mending = False
         self._on_done = on_done
+        self._on_failed = on_failed
         self._at_least: list[int] | None = None
         """How many holders are at each stage, or beyond it."""
         self._on_stage: Callable[[Stage], None] | None = None
@@ -108,7 +122,17 @@ class Custody:
 
     def fail(self) -> None:
         """Somebody could not, so that it has to be sent another way."""
-        self._has_failed = True
+        if self._on_failed is None:
+            self._has_failed = True
+        elif not self._is_mending:
+            self._is_mending = True
+            self._holders += 1
+            self._on_failed()
+
+    def mended(self) -> None:
+        """It has been sent another way, or is given up."""
+        self._is_mending = False
+        self.release()
 
     def release(self, stage: Stage = Stage.NONE) -> None:
         """One of them has, or has failed."""
