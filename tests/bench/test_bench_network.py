@@ -436,7 +436,7 @@ def test_the_table_says_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert "not installed: apt install nats-server" in lines["equalities", "nats", "1"]
     assert "failed, see below" in lines["ranges", "penstock", "1"]
     chained = lines["equalities", "nats", "3"].split()
-    assert chained[5:12] == ["60,000", "2", "×", "1.00", "0.25", "×", "4.00"]
+    assert chained[4:11] == ["60,000", "2", "×", "1.00", "0.25", "×", "4.00"]
     for said in (
         "penstock, ranges: out of luck",
         "rabbitmq 3: basic_publish",
