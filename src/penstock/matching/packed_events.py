@@ -13,6 +13,7 @@ from penstock.errors import EventError, PenstockError
 from penstock.matching.batch import Batch
 from penstock.matching.json_events import WantedNames
 from penstock.matching.kernels import packed_maps
+from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.json_blocks import PADDING
 from penstock.model.packed import decode_event
 
@@ -40,7 +41,8 @@ def read_packed(data: Buffer, offsets: ArrayLike, wanted: WantedNames) -> Batch:
     bits, length = np.empty(most, np.int64), np.empty(most, np.int32)
     scratch = np.empty(packed_maps.SCRATCH + len(wanted.numbers), np.int64)
     scratch.fill(-1)
-    good, size = packed_maps.read_events(
+    read = packed_maps.read_events if events != 1 else direct(packed_maps.read_events)
+    good, size = read(
         text, given.size, bounds, *wanted.index, scratch, start, count, attribute, state, bits, length
     )
     if good < events:
