@@ -19,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.bench.network import ours, pacing, report
+from penstock.bench.network.alarms import Alarm
 from penstock.bench.network.nats import Nats, subject
-from penstock.bench.network.party import Broker, find_program, parties
+from penstock.bench.network.party import Brokers, find_program, parties
 from penstock.bench.network.rabbitmq import binding
 from penstock.bench.network.servers import Process, answers, free_ports
 from penstock.bench.network.trial import Choices, Row, measure
@@ -211,6 +212,29 @@ def test_paced_events_are_stamped_with_when_they_should_have_left(rate: float) -
     assert times[-1] <= time.monotonic_ns()
 
 
+@pytest.mark.parametrize("naps", [False, True])
+def test_an_alarm_never_goes_off_early_and_leaves_the_loop_its_turns(naps: bool) -> None:
+    async def play() -> None:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0.001)
+
+        counting = asyncio.ensure_future(count())
+        with Alarm(naps=naps) as alarm:
+            for later in (-1, 0, 1, 300_000, 7_000_000, 1_000):
+                when = time.monotonic_ns() + later
+                await alarm.until(when)
+                assert time.monotonic_ns() >= when
+        assert turns > 1
+        counting.cancel()
+
+    asyncio.run(play())
+
+
 def test_pacing_ends_when_its_time_is_over() -> None:
     _, publish = recorder()
     assert asyncio.run(pacing.pace(publish, 10, 60, 1, 0)) < 70
@@ -253,14 +277,15 @@ class Broken(Nats):
     def missing(self) -> str | None:
         return None
 
-    def start(self, folder: Path) -> Broker:
+    def start(self, folder: Path, brokers: int) -> Brokers:
         raise PenstockError("it does not start")
 
 
 def test_what_goes_wrong_with_one_party_is_told_in_its_row() -> None:
     plan, matches = Plan("equalities", 10, 1), np.ones(5, dtype=np.int64)
-    row = measure(Broken(), plan, Choices(), matches, lambda _what: None)
+    row = measure(Broken(), plan, 3, Choices(), matches, lambda _what: None)
     assert (row.problem, row.failed, row.agrees) == ("it does not start", True, None)
+    assert row.brokers == 3
 
 
 def test_programs_are_found_where_servers_usually_are(
@@ -293,12 +318,16 @@ class FakeNet:
         await self.acknowledged.wait()
 
 
-def test_blocks_of_ours_are_sent_in_order_and_wait_for_acknowledgement_only_when_many_are_under_way() -> None:
+def test_blocks_of_ours_are_sent_in_order_and_wait_for_acknowledgement_only_when_many_are_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ours, "_AHEAD", 16)
+
     async def play() -> list[list[Any]]:
         net = FakeNet()
         publisher = ours._Publisher(net)
         for number in range(8):
-            await publisher.publish([{"seq": number}])
+            await publisher.publish([{"seq": number}] * 2)
         ninth = asyncio.ensure_future(publisher.publish([{"seq": 8}]))
         await asyncio.sleep(0.01)
         assert not ninth.done()
@@ -307,7 +336,28 @@ def test_blocks_of_ours_are_sent_in_order_and_wait_for_acknowledgement_only_when
         await publisher.flush()
         return net.blocks
 
-    assert asyncio.run(play()) == [[{"seq": number}] for number in range(9)]
+    assert asyncio.run(play()) == [*([{"seq": number}] * 2 for number in range(8)), [{"seq": 8}]]
+
+
+def test_our_publisher_begins_when_the_last_subscription_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = {"delivered": 0, "sent_to": []}
+    further = {"delivered": 0, "sent_to": [{"link": "b2", "report": None}]}
+    there = {"delivered": 0, "sent_to": [{"link": "b2", "report": {"delivered": 1, "sent_to": []}}]}
+    reports, traced = [here, further, there], []
+
+    class Traced(FakeNet):
+        async def trace(self, event: dict[str, Any]) -> dict[str, Any]:
+            traced.append(event)
+            return reports[len(traced) - 1]
+
+    async def connect(_url: str, *, name: str) -> FakeNet:
+        return Traced()
+
+    monkeypatch.setattr("penstock.connect", connect, raising=False)
+    monkeypatch.setattr(ours, "_LOOK_S", 0)
+    asyncio.run(ours.Penstock().publisher("penstock://here"))
+    assert len(traced) == 3
+    assert all(parse(ours._LAST).matches(event) for event in traced)
 
 
 def test_our_subscriber_has_a_callback_for_each_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +373,7 @@ def test_our_subscriber_has_a_callback_for_each_subscription(monkeypatch: pytest
             ours.Penstock().receive("penstock://here", workload, lambda *told: taken.append(told), ready)
         )
         await ready.wait()
-        assert list(net.callbacks) == workload.filters
+        assert list(net.callbacks) == [*workload.filters, ours._LAST]
         net.callbacks[workload.filters[-1]](workload.event(12, 34))
         assert taken == [(12, 34)]
         receiving.cancel()
@@ -344,7 +394,7 @@ MEASURED = [
         subscribe_seconds=0.5,
         events=1_000,
         events_per_second=40_000.0,
-        paced_per_second=20_000.0,
+        paced_per_second=1_000.0,
         p50_ms=1.5,
         p99_ms=9.25,
         expected=990,
@@ -361,32 +411,45 @@ MEASURED = [
     ),
     Row(party="nats", job="equalities", problem="not installed: apt install nats-server"),
     Row(party="penstock", job="ranges", problem="out of luck", failed=True),
+    Row(party="penstock", job="equalities", brokers=3, events_per_second=30_000.0, p50_ms=4.0, p99_ms=8.0),
+    Row(party="nats", job="equalities", brokers=3, events_per_second=60_000.0, p50_ms=1.0, p99_ms=4.0),
 ]
 
 
-def test_rates_are_compared_with_ours_in_the_same_job() -> None:
-    assert [row.ratio for row in report.compared(MEASURED)] == [1.0, 0.0025, None, None]
-    assert [row.ratio for row in report.compared(MEASURED[1:])] == [None, None, None]
+def test_figures_are_compared_with_ours_in_the_same_job_through_as_many_brokers() -> None:
+    compared = report.compared(MEASURED)
+    assert [row.ratio for row in compared] == [1.0, 0.0025, None, None, 1.0, 2.0]
+    assert [row.p50_ratio for row in compared] == [1.0, None, None, None, 1.0, 0.25]
+    assert [row.p99_ratio for row in compared] == [1.0, None, None, None, 1.0, 0.5]
+    assert [row.ratio for row in report.compared(MEASURED[1:4])] == [None, None, None]
 
 
 def test_the_table_says_all(capsys: pytest.CaptureFixture[str]) -> None:
     report.show(report.compared(MEASURED), Choices(), parties())
     out = capsys.readouterr().out
-    lines = {tuple(line.split()[:2]): line for line in out.splitlines() if line.strip()}
-    ours_line = lines["equalities", "penstock"]
+    lines = {tuple(line.split()[:3]): line for line in out.splitlines() if line.strip()}
+    ours_line = lines["equalities", "penstock", "1"]
     for figure in ("40,000", "1 ×", "1.50", "9.25", "990", "as expected"):
         assert figure in ours_line
-    assert "0.0025 ×" in lines["equalities", "rabbitmq"]
-    assert "2 wrong, 10 expected" in lines["equalities", "rabbitmq"]
-    assert "not installed: apt install nats-server" in lines["equalities", "nats"]
-    assert "failed, see below" in lines["ranges", "penstock"]
-    for said in ("penstock, ranges: out of luck", "rabbitmq 3: basic_publish", "once where several bindings"):
+    assert "0.0025 ×" in lines["equalities", "rabbitmq", "1"]
+    assert "2 wrong, 10 expected" in lines["equalities", "rabbitmq", "1"]
+    assert "not installed: apt install nats-server" in lines["equalities", "nats", "1"]
+    assert "failed, see below" in lines["ranges", "penstock", "1"]
+    chained = lines["equalities", "nats", "3"].split()
+    assert chained[4:11] == ["60,000", "2", "×", "1.00", "0.25", "×", "4.00"]
+    for said in (
+        "penstock, ranges: out of luck",
+        "rabbitmq 3: basic_publish",
+        "once where several bindings",
+        "at 1,000 events/s for all",
+        "leaf node of the one before",
+    ):
         assert said in out
 
 
 def test_machines_are_told_all_too() -> None:
     made: Any = json.loads(json.dumps(report.document(report.compared(MEASURED), Choices(), parties())))
-    assert [row["agrees"] for row in made["rows"]] == [True, False, None, None]
+    assert [row["agrees"] for row in made["rows"]] == [True, False, None, None, True, True]
     assert made["choices"]["subscriptions"] == 10_000
     assert made["notes"]
 
@@ -401,6 +464,11 @@ def test_machines_are_told_all_too() -> None:
         (["--parties", " , "], "name at least one of penstock, nats, rabbitmq"),
         (["--subscriptions", "100001"], "at most 100,000"),
         (["--seconds", "301"], "at most 300"),
+        (["--rate", "1000001"], "at most 1,000,000"),
+        (["--brokers", "1,x"], "numbers from 1 to 9, with commas"),
+        (["--brokers", "0"], "numbers from 1 to 9, with commas"),
+        (["--brokers", "10"], "numbers from 1 to 9, with commas"),
+        (["--brokers", ","], "numbers from 1 to 9, with commas"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(
@@ -411,7 +479,7 @@ def test_what_cannot_be_measured_is_refused(
 
 
 def test_no_time_and_no_events_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for option in ("--seconds", "--events", "--subscriptions"):
+    for option in ("--seconds", "--events", "--subscriptions", "--rate"):
         with pytest.raises(SystemExit):
             main(["bench", "network", option, "0"])
         assert "above 0" in capsys.readouterr().err
@@ -422,7 +490,8 @@ def test_a_party_that_is_not_installed_is_told_how_to_be(
 ) -> None:
     for module in ("nats", "rabbitmq"):
         monkeypatch.setattr(f"penstock.bench.network.{module}.find_program", lambda *_where: None)
-    assert main(["bench", "network", "--parties", "nats,rabbitmq,nats", "--subscriptions", "5"]) == 0
+    options = ["--parties", "nats,rabbitmq,nats", "--subscriptions", "5", "--brokers", "1"]
+    assert main(["bench", "network", *options]) == 0
     out = capsys.readouterr().out
     assert out.count("not installed: apt install nats-server") == 1
     assert out.count("not installed: apt install rabbitmq-server") == 1
@@ -438,15 +507,28 @@ def here(name: str) -> bool:
 def test_a_party_delivers_what_the_matcher_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if not here(name):
         pytest.skip(f"{name} is not installed")
-    options = ["--subscriptions", "60", "--events", "1500", "--seconds", "1", "--json"]
-    status = main(["bench", "network", "--parties", name, *options])
+    # A rate that all of them reach.
+    options = ["--subscriptions", "60", "--events", "1500", "--seconds", "1", "--rate", "50", "--json"]
+    status = main(["bench", "network", "--parties", name, "--brokers", "1,2", *options])
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [(row["party"], row["problem"], row["agrees"]) for row in rows] == [
-        (name, None, True) for _ in parties()[name].jobs
+    party = parties()[name]
+    chains = [brokers for brokers in (1, 2) if brokers <= party.brokers_max]
+    assert [(row["party"], row["brokers"], row["problem"], row["agrees"]) for row in rows] == [
+        (name, brokers, None, True) for _ in party.jobs for brokers in chains
     ]
     assert status == 0
     for row in rows:
         assert 0 < row["events"] <= 1500
         assert row["delivered"] == row["expected"] > 0
+        assert row["paced_per_second"] == 50
         assert 0 < row["p50_ms"] <= row["p99_ms"]
         assert row["version"][0].isdigit()
+
+
+def test_a_party_that_does_not_reach_the_rate_has_no_delays(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--subscriptions", "5", "--events", "20", "--seconds", "1", "--brokers", "1", "--json"]
+    status = main(["bench", "network", "--parties", "penstock", "--rate", "1000000", *options])
+    assert status == 0
+    for row in json.loads(capsys.readouterr().out)["rows"]:
+        assert row["events_per_second"] < 1_000_000
+        assert (row["paced_per_second"], row["p50_ms"], row["p99_ms"]) == (None, None, None)

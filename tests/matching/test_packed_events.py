@@ -1,9 +1,11 @@
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numba
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -14,6 +16,7 @@ from penstock.filters.expression import Expression, normalise
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.json_events import WantedNames
 from penstock.matching.kernels import packed_maps
+from penstock.matching.kernels.jit import direct
 from penstock.matching.matcher import Matcher
 from penstock.matching.packed_events import check_packed, read_packed
 from penstock.matching.reference import ReferenceMatcher
@@ -110,9 +113,11 @@ def test_bytes_match_what_the_reference_and_dicts_match(
 ) -> None:
     predicates = [(key, normalise(expression)) for key, expression in subscriptions]
     engine, reference = Matcher(predicates), ReferenceMatcher(predicates)
-    found = list(engine.match_packed(*laid([encode_event(Event(event)) for event in events])))
+    encoded = [encode_event(Event(event)) for event in events]
+    found = list(engine.match_packed(*laid(encoded)))
     assert found == [reference.match(event) for event in events]
     assert found == list(engine.match_batch(events))
+    assert found == [engine.match_packed(*laid([event]))[0] for event in encoded]
 
 
 @pytest.mark.property
@@ -282,3 +287,33 @@ def test_a_matcher_without_filters_still_checks() -> None:
     assert list(Matcher().match_packed(*laid([encode_event(Event({"x": 1}))]))) == [[]]
     with pytest.raises(EventError, match="row 0"):
         Matcher().match_packed(b"\x80", [0, 1])
+
+
+@pytest.mark.property
+@settings(max_examples=50)
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), unique=True, min_size=1, max_size=12))
+def test_few_ids_are_looked_up_as_many_are(ids: list[int]) -> None:
+    m = Matcher((one, "a = 1") for one in ids)
+    found = m.match_packed(*laid([encode_event(Event({"a": 1}))]))
+    assert sorted(found.ids().tolist()) == sorted(ids)
+    numbers = found.numbers
+    one_by_one = [found.table.integers_of(numbers[at : at + 1]).tolist() for at in range(len(numbers))]
+    assert [one for row in one_by_one for one in row] == found.table.integers_of(numbers).tolist()
+
+
+def test_a_kernel_without_its_dispatcher_is_the_same_kernel() -> None:
+    @numba.njit
+    def total(numbers: Any) -> Any:
+        return numbers.sum()
+
+    whole, parts = np.arange(5), np.arange(5.0)
+    assert direct(total) is total  # it is not compiled
+    assert total(whole) == 10
+    assert direct(total) is not total
+    assert direct(total)(whole) == direct(total)(whole) == 10
+    assert total(parts) == 10.0
+    assert direct(total) is total  # it is for several types
+
+
+def test_plain_functions_are_called_as_they_are() -> None:
+    assert direct(abs) is abs

@@ -40,6 +40,51 @@ def blocks(draw: st.DrawFn) -> Block:
     return block
 
 
+@st.composite
+def singles(draw: st.DrawFn) -> tuple[Block, Block]:
+    """A block of one event twice: as it is, and as arrays."""
+    keys = draw(st.none() | st.lists(st.integers(0, 2**32 - 1), max_size=4))
+    header, number = draw(HEADERS), draw(st.integers(1, 2**62 - 1))
+    data = draw(st.binary(min_size=1, max_size=30))
+    arrays = Block(header, np.array([number]), np.array([0, len(data)]), data)
+    if keys is not None:
+        arrays = arrays.with_keys(np.array(keys, np.int64), np.array([0, len(keys)]))
+    return Block.one(header, number, data, keys), arrays
+
+
+@pytest.mark.property
+@given(singles(), HEADERS, st.integers(1, 3))
+def test_a_block_of_one_event_is_the_same_as_one_of_arrays(
+    both: tuple[Block, Block], header: Header, keys_max: int
+) -> None:
+    one, arrays = both
+    assert one.number is not None
+    assert arrays.number is None
+    assert said(one) == said(arrays)
+    assert (len(one), one.name, one.size(), one.brief(None)) == (
+        1,
+        arrays.name,
+        arrays.size(),
+        arrays.brief(None),
+    )
+    assert one.encode() == arrays.encode()
+    for made in (one, arrays):
+        assert said(made.with_header(header)) == (header, *said(one)[1:])
+        assert said(made.take(np.array([0]), header)) == (header, *said(one)[1:3], None)
+        assert [said(part) for part in made.parts_of(keys_max)] == [said(one)]
+        assert [part and said(part) for part in made.split(np.array([True]))] == [said(one), None]
+        assert [part and said(part) for part in made.split(np.array([False]))] == [None, said(one)]
+        assert keys_of(made.with_all_keys([5, 7])) == [[5, 7]]
+
+
+@pytest.mark.property
+@given(singles())
+def test_a_block_of_one_event_is_decoded_as_such(both: tuple[Block, Block]) -> None:
+    decoded = Block.decode(memoryview(both[1].encode()))
+    assert decoded.number == both[0].number
+    assert said(decoded) == said(both[0])
+
+
 def keys_of(block: Block) -> list[list[int]] | None:
     if block.keys is None or block.key_offsets is None:
         return None

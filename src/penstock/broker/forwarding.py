@@ -207,7 +207,8 @@ class Forwarding:
     def _new(self, events: Events) -> Any:
         """Which events are to be passed on, because they have not come before."""
         header = events.header
-        numbers: Any = events.numbers
+        one = events.number if type(events) is Block else None
+        numbers: Any = events.numbers if one is None else one
         new, top = self._seen.take(header.origin, numbers)
         if header.rescued:
             # Those behind the failure may not have had it; others will drop it.
@@ -215,6 +216,8 @@ class Forwarding:
         if new is True and numbers > top:
             # Most are like this, where they come one by one.
             return True
+        if one is not None:
+            new, numbers = np.array([new]), events.numbers
         self.duplicates += len(events) - events.count(new)
         self.late += events.count(new & (numbers < top))
         return new

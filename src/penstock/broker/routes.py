@@ -30,12 +30,28 @@ class Routes:
 
     def __init__(self, targets_of: Callable[[int], list[tuple[str, int]]]) -> None:
         self._targets_of = targets_of
+        self._targets: dict[int, list[tuple[str, int]]] = {}
+        """Of filters that single events matched."""
         self._links: dict[str, int] = {}
         self._first: NDArray[np.int64] = np.zeros(0, np.int64)
         self._count: NDArray[np.int64] = np.zeros(0, np.int64)
         self._to: list[int] = []
         self._under: list[int] = []
         self._arrays: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+
+    def wanting_one(self, filters: list[int]) -> dict[str, list[int]]:
+        """The links that want one event which matches these filters, with the keys there, 0 for none."""
+        wanted: dict[str, list[int]] = {}
+        for number in filters:
+            targets = self._targets.get(number)
+            if targets is None:
+                targets = self._targets[number] = self._targets_of(number)
+            for link, key in targets:
+                if link in wanted:
+                    wanted[link].append(key)
+                else:
+                    wanted[link] = [key]
+        return wanted
 
     def wanting(self, found: Found) -> Iterator[Wanting]:
         """The links that want some of the events."""

@@ -169,6 +169,10 @@ class Table:
             routes = self._routes[tree] = Routes(lambda number: self._targets(known[number], tree))
             if len(self._routes) > _ROUTES_MAX:
                 del self._routes[next(iter(self._routes))]
+        if block.number is not None:
+            for to, under in routes.wanting_one(found.filters.tolist()).items():
+                yield to, Block.one(header, block.number, block.data, under if to in clients else None)
+            return
         for to, events, keys in routes.wanting(found):
             if to in clients:
                 which, starts = np.unique(events, return_index=True)

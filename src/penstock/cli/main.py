@@ -373,8 +373,9 @@ def _add_network_bench(kinds: "_Commands[argparse.ArgumentParser]") -> None:
     network = _add(
         kinds,
         "network",
-        "measure events through a broker on this machine, beside NATS and RabbitMQ where they are installed",
+        "measure events through brokers on this machine, beside NATS and RabbitMQ where they are installed",
         "  penstock bench network --subscriptions 1000 --seconds 2\n"
+        "  penstock bench network --parties penstock,nats --rate 5000 --brokers 1,3\n"
         "  penstock bench network --parties penstock,nats --json > network.json\n"
         "\nIt needs a quiet machine. Each party filters for itself; deliveries are checked by the matcher.\n",
     )
@@ -400,6 +401,19 @@ def _add_network_bench(kinds: "_Commands[argparse.ArgumentParser]") -> None:
         default=5,
         metavar="S",
         help="how long to saturate at most, and how long to measure delays (5)",
+    )
+    network.add_argument(
+        "--rate",
+        type=_positive,
+        default=1_000,
+        metavar="N",
+        help="events a second at which to measure delays, the same for all (1000)",
+    )
+    network.add_argument(
+        "--brokers",
+        default="1,3",
+        metavar="N",
+        help="how many brokers in a chain an event passes, with commas; RabbitMQ has one (1,3)",
     )
     network.add_argument("--seed", type=int, default=1, metavar="N", help="seed of filters and events (1)")
     network.add_argument("--json", action="store_true", help="print the results as JSON")

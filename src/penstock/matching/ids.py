@@ -20,6 +20,8 @@ INTEGER_LENGTH: Final = 9
 """How an integer begins, and how many bytes it has with that."""
 
 _INTEGER: Final = bytes([INTEGER_MARK])
+_FEW: Final = 4
+"""So many numbers are looked up one by one: arrays would cost more."""
 
 
 def encoded(identifier: Id) -> bytes:
@@ -131,6 +133,11 @@ class IdTable:
 
     def integers_of(self, numbers: NDArray[np.int32]) -> NDArray[np.int64]:
         """The ids of numbers that all stand for integers."""
+        if len(numbers) <= _FEW:
+            text, starts = self._bytes, self._offsets[numbers].tolist()
+            return np.array(
+                [int.from_bytes(text[at + 1 : at + 9], "little", signed=True) for at in starts], np.int64
+            )
         text, offsets = self.arrays()
         found: NDArray[np.int64] = text[offsets[numbers][:, None] + np.arange(1, 9)].view("<i8").reshape(-1)
         return found

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 _ROWS: Final = 65_536
 """Rows of an Arrow table matched at once."""
 
+_TIDY_EVERY: Final = 16
+"""Packed events after which it is looked whether something is to be tidied: they often come one by one."""
+
 
 class Matcher:
     """Predicates under ids; several predicates under one id form a disjunction. See the module."""
@@ -54,6 +57,7 @@ class Matcher:
 
         self._store = Store()
         self._wanted: tuple[dict[str, int], WantedNames] | None = None
+        self._untidied = 0
         self.add_many(subscriptions)
 
     # Changes
@@ -217,15 +221,18 @@ class Matcher:
         snapshot = self._store.snapshot()
         batch = read_packed(data, offsets, self._wanted_names(snapshot))
         snapshot.sample.see(batch)
-        self._store.tidy()
+        self._untidied += len(batch.start)
+        if self._untidied >= _TIDY_EVERY:
+            self._untidied = 0
+            self._store.tidy()
         return self._match(snapshot, batch)
 
     def _wanted_names(self, snapshot: "Snapshot") -> "WantedNames":
         """The names of a snapshot, made ready for kernels that read events."""
-        from penstock.matching.json_events import WantedNames
-
         names, wanted = self._wanted or (None, None)
         if wanted is None or names is not snapshot.names or len(wanted.numbers) != len(snapshot.names):
+            from penstock.matching.json_events import WantedNames
+
             wanted = WantedNames(list(snapshot.names))
             self._wanted = snapshot.names, wanted
         return wanted
@@ -278,8 +285,6 @@ class Matcher:
 
     def _find(self, snapshot: "Snapshot", batch: Batch) -> "tuple[NDArray[np.int64], NDArray[np.int32]]":
         """Offsets and numbers of the ids that each event matches."""
-        from penstock.matching.kernels.results import join
-
         ids = snapshot.ids.count
         if not snapshot.parts:
             return np.zeros(len(batch.start) + 1, np.int64), np.zeros(0, np.int32)
@@ -290,6 +295,8 @@ class Matcher:
             for part in reversed(snapshot.parts):
                 more = part.match(batch, names, ids, more=more)
             return cast("Found", more)
+        from penstock.matching.kernels.results import join
+
         found = [part.match(batch, names, ids) for part in snapshot.parts]
         offsets, numbers = found[0]
         stamp = np.zeros(ids + 1, np.int64)

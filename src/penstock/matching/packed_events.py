@@ -13,6 +13,7 @@ from penstock.errors import EventError, PenstockError
 from penstock.matching.batch import Batch
 from penstock.matching.json_events import WantedNames
 from penstock.matching.kernels import packed_maps
+from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.json_blocks import PADDING
 from penstock.model.packed import decode_event
 
@@ -30,17 +31,18 @@ def read_packed(data: Buffer, offsets: ArrayLike, wanted: WantedNames) -> Batch:
     except (TypeError, ValueError, BufferError):
         raise EventError(f"events are read from bytes in one piece, not from {type(data).__name__}") from None
     # Copies, because a kernel reads a little past the end, and takes only arrays that can be written.
-    text = np.empty(given.size + len(PADDING), np.uint8)
+    text = np.zeros(given.size + len(PADDING), np.uint8)
     text[: given.size] = given
-    text[given.size :] = 0
     bounds = np.array(offsets, np.int64)
     events = max(bounds.size - 1, 0)
     most = min(events * len(wanted.numbers), given.size // packed_maps.ATTRIBUTE_BYTES_MIN) + 1
     start, count = np.empty(events, np.int64), np.empty(events, np.int32)
     attribute, state = np.empty(most, np.int32), np.empty(most, np.uint8)
     bits, length = np.empty(most, np.int64), np.empty(most, np.int32)
-    scratch = np.full(packed_maps.SCRATCH + len(wanted.numbers), -1, np.int64)
-    good, size = packed_maps.read_events(
+    scratch = np.empty(packed_maps.SCRATCH + len(wanted.numbers), np.int64)
+    scratch.fill(-1)
+    read = packed_maps.read_events if events != 1 else direct(packed_maps.read_events)
+    good, size = read(
         text, given.size, bounds, *wanted.index, scratch, start, count, attribute, state, bits, length
     )
     if good < events:

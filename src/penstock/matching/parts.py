@@ -12,6 +12,7 @@ from penstock.matching.batch import Batch
 from penstock.matching.columns import Columns
 from penstock.matching.deaths import Deaths
 from penstock.matching.explain import found_by
+from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.match import Scratch, match
 from penstock.matching.kernels.resolve import resolve
 from penstock.matching.reading import columns_like, columns_of, conditions_at, filters_at
@@ -167,12 +168,13 @@ class Part(Deaths):
         if not distinct:
             space.stamps(ids)
         slot_of = self.slot_of(names)
-        codes, pattern_offsets, pattern_numbers, space.epoch = resolve(
+        is_one = len(batch.start) == 1
+        codes, pattern_offsets, pattern_numbers, space.epoch = (direct(resolve) if is_one else resolve)(
             batch, slot_of, table.cells, table.automaton, table.patterns, space.seen, space.epoch
         )
         if filters:
             table = table.with_ids(np.arange(table.size, dtype=np.int32))
-        offsets, numbers, space.match_epoch, _ = match(
+        offsets, numbers, space.match_epoch, _ = (direct(match) if is_one else match)(
             batch,
             slot_of,
             codes,

@@ -11,6 +11,8 @@ from penstock.wire.greetings import write_refused
 CLOSE_SECONDS: Final = 2.0
 """A connection that is closed is given so long to take what was written."""
 
+_PINGING: Final = Kind.PING
+_PONGING: Final = Kind.PONG
 _PING: Final = frame(Kind.PING)
 _PONG: Final = frame(Kind.PONG)
 
@@ -109,7 +111,7 @@ class FrameConnection:
                 self._has_heard = True
                 self._take(frames)
                 # Those before may have changed how long the next may be.
-                frames = self.reader.feed()
+                frames = self.reader.feed() if self.reader.held else []
         except DamagedError as error:
             if self._has_heard:
                 # Nothing is wrong with the other side, and the session goes on by another connection.
@@ -133,11 +135,14 @@ class FrameConnection:
             self.on_held(change)
 
     def _take(self, frames: list[tuple[Kind, memoryview]]) -> None:
-        if any(kind is Kind.PING for kind, _payload in frames):
-            self.write([_PONG])
-        told = [frame for frame in frames if frame[0] not in (Kind.PING, Kind.PONG)]
-        if told:
-            self.owner.on_frames(self, told)
+        # Looked for in one go: nearly never is there one.
+        kinds = [kind for kind, _payload in frames]
+        if _PINGING in kinds or _PONGING in kinds:
+            if _PINGING in kinds:
+                self.write([_PONG])
+            frames = [frame for frame in frames if frame[0] not in (_PINGING, _PONGING)]
+        if frames:
+            self.owner.on_frames(self, frames)
 
     def connection_lost(self) -> None:
         """It is closed."""

@@ -5,9 +5,10 @@ and pass them on as bytes. Each has the number that its publisher gave it, and o
 of the subscriptions that it is for.
 """
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import msgspec
 import numpy as np
@@ -54,12 +55,19 @@ class _Sizes(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 _HEADERS: Final = msgspec.msgpack.Decoder(tuple[Header, _Sizes])
 _ENCODER: Final = msgspec.msgpack.Encoder()
+_TWO: Final = struct.Struct("<II")
+_FOUR: Final = struct.Struct("<IIII")
 
 
 class Block:
-    """Events with their numbers. `keys` are the subscriptions of each event, end to end, with offsets."""
+    """Events with their numbers. `keys` are the subscriptions of each event, end to end, with offsets.
 
-    __slots__ = ("data", "header", "key_offsets", "keys", "numbers", "offsets")
+    Most blocks of a quiet network have one event. Such a block keeps its `number` and keys as they are
+    (`one`), and makes arrays only for those who ask for them: making them costs more than all that is done
+    with them. Whoever can do without looks at `number` first.
+    """
+
+    __slots__ = ("_key_offsets", "_keys", "_numbers", "_offsets", "data", "header", "key_list", "number")
 
     def __init__(
         self,
@@ -71,21 +79,68 @@ class Block:
         key_offsets: NDArray[np.int64] | None = None,
     ) -> None:
         self.header = header
-        self.numbers = numbers
-        self.offsets = offsets
         self.data = data
-        self.keys = keys
-        self.key_offsets = key_offsets
+        self.number: int | None = None
+        """The number of the one event, of a block that was made as `one`."""
+        self.key_list: Sequence[int] | None = None
+        """The keys of the one event, of such a block."""
+        self._numbers: NDArray[np.int64] | None = numbers
+        self._offsets: NDArray[np.int64] | None = offsets
+        self._keys = keys
+        self._key_offsets = key_offsets
+
+    @classmethod
+    def one(
+        cls, header: Header, number: int, data: bytes | memoryview, keys: Sequence[int] | None = None
+    ) -> "Block":
+        """A block of one encoded event, for these subscriptions."""
+        made = cls.__new__(cls)
+        made.header = header
+        made.data = data
+        made.number = number
+        made.key_list = keys
+        made._numbers = made._offsets = made._keys = made._key_offsets = None
+        return made
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """The number of each event."""
+        if self._numbers is None:
+            self._numbers = np.array([self.number], np.int64)
+        return self._numbers
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where in the data each event begins, and where the last ends."""
+        if self._offsets is None:
+            self._offsets = np.array([0, len(self.data)], np.int64)
+        return self._offsets
+
+    @property
+    def keys(self) -> NDArray[np.int64] | None:
+        """The subscriptions that events are for, end to end, on the way to a client."""
+        if self._keys is None and self.key_list is not None:
+            self._keys = np.array(self.key_list, np.int64)
+        return self._keys
+
+    @property
+    def key_offsets(self) -> NDArray[np.int64] | None:
+        """Where in these those of each event begin, and where the last end."""
+        if self._key_offsets is None and self.key_list is not None:
+            self._key_offsets = np.array([0, len(self.key_list)], np.int64)
+        return self._key_offsets
 
     @classmethod
     def of(cls, header: Header, numbers: Sequence[int], events: Sequence[bytes]) -> "Block":
         """A block of encoded events."""
+        if len(events) == 1:
+            return cls.one(header, numbers[0], events[0])
         offsets = np.zeros(len(events) + 1, np.int64)
         np.cumsum([len(event) for event in events], out=offsets[1:])
         return cls(header, np.array(numbers, np.int64), offsets, b"".join(events))
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return 1 if self._numbers is None else len(self._numbers)
 
     def events(self) -> list[bytes | memoryview]:
         """Each event, encoded."""
@@ -94,12 +149,19 @@ class Block:
 
     def with_header(self, header: Header) -> "Block":
         """The same events under another header."""
+        if self.number is not None:
+            return Block.one(header, self.number, self.data, self.key_list)
         return Block(header, self.numbers, self.offsets, self.data, self.keys, self.key_offsets)
 
     @property
     def name(self) -> tuple[str, int]:
         """What names its first event wherever it is: the origin and the number."""
-        return self.header.origin, int(self.numbers[0])
+        return self.header.origin, self.first
+
+    @property
+    def first(self) -> int:
+        """The number of the first event."""
+        return int(self.numbers[0]) if self.number is None else self.number
 
     def split(self, kept: NDArray[np.bool_]) -> "tuple[Block | None, Block | None]":
         """The events that are kept, and the others, with their keys."""
@@ -124,6 +186,9 @@ class Block:
 
     def parts_of(self, keys_max: int) -> "Iterator[Block]":
         """The same in parts with at most so many keys each; one event at least, however many it has."""
+        if self.number is not None:
+            yield self
+            return
         offsets = self.key_offsets
         if offsets is None or self.keys is None or len(self.keys) <= keys_max:
             yield self
@@ -140,6 +205,8 @@ class Block:
     def take(self, which: NDArray[np.int64], header: Header | None = None) -> "Block":
         """Some of the events, without keys; all of them share the bytes of this block."""
         header = header or self.header
+        if self.number is not None and len(which) == 1:
+            return Block.one(header, self.number, self.data)
         if len(which) == len(self.numbers):
             return Block(header, self.numbers, self.offsets, self.data)
         starts, ends = self.offsets[:-1][which], self.offsets[1:][which]
@@ -151,6 +218,8 @@ class Block:
 
     def with_all_keys(self, keys: Sequence[Key]) -> "Block":
         """The one event of this block, for these subscriptions."""
+        if self.number is not None:
+            return Block.one(self.header, self.number, self.data, cast(Sequence[int], keys))
         return self.with_keys(np.array(keys, np.int64), np.array([0, len(keys)], np.int64))
 
     def as_block(self) -> "Block":
@@ -194,7 +263,7 @@ class Block:
     def size(self) -> int:
         """Its bytes on the wire, without the frame."""
         keys = None if self.keys is None else len(self.keys)
-        return size_of(self.header, len(self), int(self.numbers[0]), keys, len(self.data))
+        return size_of(self.header, len(self), self.first, keys, len(self.data))
 
     def brief(self, _text: object) -> dict[str, Any]:
         """What a trace says of it, besides its kind."""
@@ -205,6 +274,8 @@ class Block:
 
     def encode(self) -> bytes:
         """As it travels: header, sizes, and arrays of 32-bit numbers before the events."""
+        if self.number is not None:
+            return self._encode_one(self.number)
         first = int(self.numbers[0]) if len(self.numbers) else 0
         count = None if self.keys is None else len(self.keys)
         head = _ENCODER.encode((self.header, _Sizes(len(self.numbers), first, count)))
@@ -217,6 +288,19 @@ class Block:
         if self.keys is not None and self.key_offsets is not None:
             parts += [np.diff(self.key_offsets).astype("<u4").tobytes(), self.keys.astype("<u4").tobytes()]
         return b"".join([*parts, self.data])
+
+    def _encode_one(self, number: int) -> bytes:
+        keys = self.key_list
+        count = None if keys is None else len(keys)
+        head = _ENCODER.encode((self.header, _Sizes(1, number, count)))
+        size = len(self.data)
+        if keys is None:
+            rows = _TWO.pack(0, size)
+        elif len(keys) == 1:
+            rows = _FOUR.pack(0, size, 1, keys[0])
+        else:
+            rows = struct.pack(f"<{3 + len(keys)}I", 0, size, len(keys), *keys)
+        return b"".join([len(head).to_bytes(_HEAD, "big"), head, rows, self.data])
 
     @classmethod
     def decode(cls, payload: memoryview) -> "Block":
@@ -236,6 +320,8 @@ class Block:
         rows = 2 * count + (0 if sizes.keys is None else count + sizes.keys)
         if len(payload) < at + 4 * rows:
             raise WireError("a block ends before its numbers do")
+        if count == 1:
+            return cls._decode_one(header, sizes, payload, at)
         table = np.frombuffer(payload, "<u4", rows, at).astype(np.int64)
         data = payload[at + 4 * rows :]
         numbers = table[:count] + sizes.first
@@ -246,6 +332,21 @@ class Block:
             return cls(header, numbers, offsets, data)
         key_offsets = _offsets(table[2 * count : 3 * count], sizes.keys, "subscriptions")
         return cls(header, numbers, offsets, data, table[3 * count :], key_offsets)
+
+    @classmethod
+    def _decode_one(cls, header: Header, sizes: _Sizes, payload: memoryview, at: int) -> "Block":
+        """The same where there is one event, and its numbers are there."""
+        further, size = _TWO.unpack_from(payload, at)
+        at += _TWO.size
+        named, keys = 0, None
+        if sizes.keys is not None:
+            named, *keys = struct.unpack_from(f"<{1 + sizes.keys}I", payload, at)
+            at += 4 * (1 + sizes.keys)
+        data = payload[at:]
+        _check_sum(size, len(data), "bytes")
+        if sizes.keys is not None:
+            _check_sum(named, sizes.keys, "subscriptions")
+        return cls.one(header, sizes.first + further, data, keys)
 
 
 def size_of(header: Header, events: int, first: int, keys: int | None, data: int) -> int:
@@ -269,6 +370,10 @@ def _check(header: Header, sizes: _Sizes) -> None:
 def _offsets(lengths: NDArray[np.int64], total: int, what: str) -> NDArray[np.int64]:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    if offsets[-1] != total:
-        raise WireError(f"the events of a block add up to {int(offsets[-1]):,} {what}, not to {total:,}")
+    _check_sum(int(offsets[-1]), total, what)
     return offsets
+
+
+def _check_sum(found: int, total: int, what: str) -> None:
+    if found != total:
+        raise WireError(f"the events of a block add up to {found:,} {what}, not to {total:,}")

@@ -8,6 +8,7 @@ side is known, frames are kept so short that nothing can be made of them but a g
 
 from binascii import crc32
 from enum import IntEnum
+from struct import Struct
 from typing import Final
 
 from penstock.errors import WireError
@@ -24,6 +25,8 @@ _HEAD: Final = _LENGTH + 1
 _CHECK: Final = 3
 _PREFIX: Final = _HEAD + _CHECK + 4
 _CHECK_MASK: Final = 2 ** (8 * _CHECK) - 1
+_PREFIX_FORM: Final = Struct(">IBBHI")
+"""Length, kind, the first checksum in two parts, and the second."""
 
 
 class DamagedError(WireError):
@@ -99,19 +102,20 @@ class FrameReader:
         view, at, end = memoryview(data), 0, len(data)
         need = _PREFIX
         while end - at >= _PREFIX:
-            length = int.from_bytes(view[at : at + _LENGTH], "big")
-            body = at + _PREFIX
-            error = self._error(view, at, length, is_whole=end - body >= length)
+            prefix: tuple[int, int, int, int, int] = _PREFIX_FORM.unpack_from(data, at)
+            length, body = prefix[0], at + _PREFIX
+            payload = view[body : body + length]
+            error = self._error(view[at : at + _HEAD], prefix, payload)
             if error is not None:
                 if frames:
                     break
                 raise error
-            if end - body < length:
+            if len(payload) < length:
                 need = _PREFIX + length
                 break
-            frames.append((_KINDS[view[at + _LENGTH]], view[body : body + length]))
+            frames.append((_KINDS[prefix[1]], payload))
             at = body + length
-        rest = data[at:]
+        rest = data[at:] if at < end else b""
         self._parts, self._have, self._need = [rest] if rest else [], len(rest), need
         return frames
 
@@ -122,15 +126,17 @@ class FrameReader:
             data = parts.pop() + data
         parts.append(data)
 
-    def _error(self, view: memoryview, at: int, length: int, *, is_whole: bool) -> WireError | None:
-        """What is wrong with the frame there, if anything."""
-        head, body = view[at : at + _HEAD], at + _PREFIX
-        if _check_of(head) != view[at + _HEAD : at + _HEAD + _CHECK]:
+    def _error(
+        self, head: memoryview, prefix: tuple[int, int, int, int, int], payload: memoryview
+    ) -> WireError | None:
+        """What is wrong with a frame of which the prefix is here, and perhaps not all of the payload."""
+        length, kind, check_high, check_low, check = prefix
+        if crc32(head) & _CHECK_MASK != check_high << 16 | check_low:
             return DamagedError("what came is no frame, or was damaged on its way")
-        if view[at + _LENGTH] not in _KINDS:
-            return WireError(f"there are no frames of kind {view[at + _LENGTH]}")
+        if kind not in _KINDS:
+            return WireError(f"there are no frames of kind {kind}")
         if length > self.limit:
             return WireError(f"a frame of {length:,} bytes: at most {self.limit:,} are accepted here")
-        if is_whole and crc32(view[body : body + length]) != int.from_bytes(view[body - 4 : body], "big"):
+        if len(payload) == length and crc32(payload) != check:
             return DamagedError("a frame was damaged on its way")
         return None

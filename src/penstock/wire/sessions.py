@@ -292,10 +292,11 @@ class Session:
         """The other side has dealt with all frames up to a number, and with some others."""
         if not payload or len(payload) % _NUMBER:
             raise WireError("an acknowledgement is made of numbers of eight bytes")
-        first, *others = (
-            int.from_bytes(payload[at : at + _NUMBER], "big") for at in range(0, len(payload), _NUMBER)
-        )
-        highest = max([first, *others])
+        first = int.from_bytes(payload[:_NUMBER], "big")
+        others = [
+            int.from_bytes(payload[at : at + _NUMBER], "big") for at in range(_NUMBER, len(payload), _NUMBER)
+        ]
+        highest = max(first, *others) if others else first
         if highest > self.sent:
             raise WireError(f"frame {highest:,} is acknowledged, but only {self.sent:,} have been sent")
         self._acked_to = max(self._acked_to, first)
@@ -443,6 +444,8 @@ class Session:
 
     def ack_due(self) -> bytes | None:
         """The frame that acknowledges what has been dealt with since the last one."""
+        if not self._unsaid and (self._dealt_to == self._ack_said or not self._dealt_to):
+            return None
         others = [number for number in self._unsaid[:_SAID_MAX] if number > self._dealt_to]
         del self._unsaid[:_SAID_MAX]
         if not others and (self._dealt_to == self._ack_said or not self._dealt_to):

@@ -4,10 +4,11 @@ import argparse
 import sys
 from collections.abc import Mapping
 from functools import partial
+from itertools import product
 from typing import Final, get_args
 
 from penstock.bench.network import report
-from penstock.bench.network.party import Party, parties
+from penstock.bench.network.party import CHAIN_MAX, Party, parties
 from penstock.bench.network.trial import Choices, Row, measure
 from penstock.bench.network.workload import Job, Plan, Workload
 from penstock.errors import InputError
@@ -15,6 +16,7 @@ from penstock.errors import InputError
 MOST_SUBSCRIPTIONS: Final = 100_000
 """What a broker takes from one client."""
 MOST_SECONDS: Final = 300
+MOST_RATE: Final = 1_000_000
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,8 +29,15 @@ def run(options: argparse.Namespace) -> int:
         )
     if options.seconds > MOST_SECONDS:
         raise InputError(f"--seconds {options.seconds}: at most {MOST_SECONDS} are possible")
+    if options.rate > MOST_RATE:
+        raise InputError(f"--rate {options.rate}: at most {MOST_RATE:,} are possible")
     choices = Choices(
-        subscriptions=options.subscriptions, events=options.events, seconds=options.seconds, seed=options.seed
+        subscriptions=options.subscriptions,
+        events=options.events,
+        seconds=options.seconds,
+        rate=options.rate,
+        brokers=chains(options.brokers),
+        seed=options.seed,
     )
     rows: list[Row] = []
     try:
@@ -52,6 +61,14 @@ def choose(text: str, known: Mapping[str, Party]) -> list[Party]:
     return [known[name] for name in dict.fromkeys(names)]
 
 
+def chains(text: str) -> tuple[int, ...]:
+    """The numbers of brokers in a list with commas, each once."""
+    names = dict.fromkeys(name for each in text.split(",") if (name := each.strip()))
+    if not names or not all(name.isdecimal() and 1 <= int(name) <= CHAIN_MAX for name in names):
+        raise InputError(f"--brokers {text:.80}: numbers from 1 to {CHAIN_MAX}, with commas, as in 1,3")
+    return tuple(map(int, names))
+
+
 def measure_all(chosen: list[Party], choices: Choices, rows: list[Row]) -> None:
     """Measure the parties in turn, job by job, and add a row for each."""
     for job in get_args(Job):
@@ -59,9 +76,10 @@ def measure_all(chosen: list[Party], choices: Choices, rows: list[Row]) -> None:
         able = [party for party in chosen if job in party.jobs]
         if able:
             matches = Workload(plan).matches()
-            for party in able:
-                say = partial(_say, party.name)
-                rows.append(measure(party, plan, choices, matches, say))
+            for brokers, party in product(choices.brokers, able):
+                if brokers <= party.brokers_max:
+                    say = partial(_say, party.name)
+                    rows.append(measure(party, plan, brokers, choices, matches, say))
 
 
 def _say(party: str, what: str) -> None:

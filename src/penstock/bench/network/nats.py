@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
-from penstock.bench.network.party import Broker, Publisher, Take, find_program, lacks, require
+from penstock.bench.network.party import (
+    CHAIN_MAX,
+    Brokers,
+    Publisher,
+    Take,
+    find_program,
+    lacks,
+    require,
+)
 from penstock.bench.network.servers import Process, answers, free_ports
 from penstock.bench.network.workload import TOPIC, Job, Topic, Workload
 
@@ -16,6 +24,9 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
 _SERVER: Final = "nats-server"
+_LAST: Final = "penstock-bench-last"
+"""The subject that is subscribed to after all others: where it is known, all of them are."""
+_LOOK_S: Final = 0.2
 
 
 class Nats:
@@ -24,22 +35,33 @@ class Nats:
     name: ClassVar[str] = "nats"
     jobs: ClassVar[tuple[Job, ...]] = ("equalities",)
     once: ClassVar[bool] = False
+    brokers_max: ClassVar[int] = CHAIN_MAX
     batching: ClassVar[str] = "publish, flush at the end; a callback for each subscription"
 
     def missing(self) -> str | None:
         """Whether server and client are there."""
         return lacks(find_program(_SERVER), _SERVER, "nats")
 
-    def start(self, folder: Path) -> Broker:
-        """Start a server that keeps nothing on disk."""
-        program = require(find_program(_SERVER), _SERVER)
-        (port,) = free_ports(1)
-        process = Process("nats-server", (program, "-a", "127.0.0.1", "-p", str(port)), folder, {})
-        return _Broker(process, program, port)
+    def start(self, folder: Path, brokers: int) -> Brokers:
+        """Start servers that keep nothing on disk. In a chain, each is a leaf node of the one before.
+
+        Routes would make a full mesh of them, through which everything takes one hop.
+        """
+        return _Brokers(folder, brokers)
 
     async def publisher(self, url: str) -> Publisher:
-        """Connect a client that publishes."""
-        return _Publisher(await _connect(url))
+        """Connect a client that publishes, once the last subscription has come to its server."""
+        from nats.errors import NoRespondersError
+        from nats.errors import TimeoutError as LateError
+
+        client = await _connect(url)
+        while True:
+            try:
+                await client.request(_LAST, b"", timeout=_LOOK_S)
+            except (NoRespondersError, LateError):
+                await asyncio.sleep(_LOOK_S)
+            else:
+                return _Publisher(client)
 
     async def receive(self, url: str, workload: Workload, take: Take, ready: asyncio.Event) -> None:
         """Subscribe to all patterns on one connection."""
@@ -49,10 +71,14 @@ class Nats:
             event = decode(message.data)
             take(event["seq"], event["sent"])
 
+        async def on_last(message: "Msg") -> None:
+            await message.respond(b"")
+
         client = await _connect(url)
         try:
             for topic in workload.topics:
                 await client.subscribe(subject(topic), cb=on_message)
+            await client.subscribe(_LAST, cb=on_last)
             await client.flush()
             ready.set()
             await asyncio.Event().wait()
@@ -65,19 +91,37 @@ def subject(topic: Topic) -> str:
     return ".".join("*" if token is None else token for token in topic)
 
 
-class _Broker:
-    def __init__(self, process: Process, program: str, port: int) -> None:
-        self._process = process
-        self.url = f"nats://127.0.0.1:{port}"
+class _Brokers:
+    def __init__(self, folder: Path, brokers: int) -> None:
+        program = require(find_program(_SERVER), _SERVER)
+        free = free_ports(2 * brokers)
+        ports, joins = free[:brokers], free[brokers:]
+        self._running: list[Process] = []
         try:
-            process.wait_for(lambda: answers(port))
             self.version = _version(program)
+            for number, port in enumerate(ports):
+                settings = folder / f"nats-{number}.conf"
+                settings.write_text(_settings(port, joins[number], joins[number - 1] if number else None))
+                process = Process(f"nats-server-{number}", (program, "-c", str(settings)), folder, {})
+                self._running.append(process)
+                process.wait_for(lambda port=port: answers(port))  # type: ignore[misc]
         except BaseException:
-            process.stop()
+            self.stop()
             raise
+        self.url, self.far_url = (f"nats://127.0.0.1:{port}" for port in (ports[0], ports[-1]))
 
     def stop(self) -> None:
-        self._process.stop()
+        for process in self._running:
+            process.stop()
+
+
+def _settings(port: int, joins: int, before: int | None) -> str:
+    """The settings of a server; `joins`: where leaf nodes come in, `before`: where this one is to go."""
+    remotes = "" if before is None else f', remotes: [{{url: "nats://127.0.0.1:{before}"}}]'
+    return (
+        f'server_name: "bench-{port}", host: "127.0.0.1", port: {port}\n'
+        f'leafnodes {{host: "127.0.0.1", port: {joins}{remotes}}}\n'
+    )
 
 
 def _version(program: str) -> str:

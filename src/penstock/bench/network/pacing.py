@@ -16,6 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.bench.network.alarms import Alarm
+
 BLOCK: Final = 2_048
 """Events that are handed to a client at once, at most."""
 
@@ -26,11 +28,8 @@ TICK: Final = NS // 1_000
 _LEAST: Final = 64
 _MOST: Final = 65_536
 _LOOK_BACK: Final = NS // 2
-_COARSE: Final = 2_000_000
-"""Nanoseconds that an event loop's timer may be late."""
 _EXACT: Final = 1e-9
 """What is so close to a whole number is one."""
-_NAP: Final = 0.0001
 _IDLE: Final = 0.0005
 
 Publish = Callable[[int, list[int]], Awaitable[None]]
@@ -105,24 +104,15 @@ async def pace(publish: Publish, first: int, count: int, rate: float, seconds: f
     end = started + round(seconds * NS)
     done = 0
     now = time.monotonic_ns()
-    while done < count and now < end:
-        await _sleep_until(table.leaves(done))
-        # More than a burst where we are late: whoever held us up pays for it, but is not held up by us.
-        until = min(count, table.due(time.monotonic_ns()), done + BLOCK)
-        await publish(first + done, [table.leaves(number) for number in range(done, until)])
-        done = until
-        now = time.monotonic_ns()
+    with Alarm() as alarm:
+        while done < count and now < end:
+            await alarm.until(table.leaves(done))
+            # More than a burst where we are late: whoever held us up pays for it, but is not held up by us.
+            until = min(count, table.due(time.monotonic_ns()), done + BLOCK)
+            await publish(first + done, [table.leaves(number) for number in range(done, until)])
+            done = until
+            now = time.monotonic_ns()
     return first + done
-
-
-async def _sleep_until(when: int) -> None:
-    """Sleep to within a tenth of a millisecond: an event loop's own timers count in milliseconds."""
-    while (left := when - time.monotonic_ns()) > 0:
-        if left > 2 * _COARSE:
-            await asyncio.sleep((left - _COARSE) / NS)
-        else:
-            time.sleep(min(left / NS, _NAP))
-            await asyncio.sleep(0)
 
 
 def percentile(delays: NDArray[np.int64], share: float) -> float:

@@ -10,23 +10,29 @@ import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from penstock.bench.network.workload import Job, Workload
 from penstock.errors import MissingExtraError
+
+CHAIN_MAX: Final = 9
+"""Brokers in a chain: more would only share the processors of one machine."""
 
 Take = Callable[[int, int], None]
 """Told of each delivery: the event's `seq` and `sent`."""
 
 
-class Broker(Protocol):
-    """A broker that runs."""
+class Brokers(Protocol):
+    """Brokers that run: one, or several in a chain."""
 
     url: str
+    """The first, where the publisher connects."""
+    far_url: str
+    """The last, where the subscriber does."""
     version: str
 
     def stop(self) -> None:
-        """End it, and all that was started for it."""
+        """End them, and all that was started for them."""
 
 
 class Publisher(Protocol):
@@ -50,17 +56,19 @@ class Party(Protocol):
     """Which filters it has."""
     once: ClassVar[bool]
     """Whether an event comes once where several subscriptions of one client match it."""
+    brokers_max: ClassVar[int]
+    """How many of its brokers can be in a chain."""
     batching: ClassVar[str]
     """How its clients publish and receive, in a few words."""
 
     def missing(self) -> str | None:
         """What to install, where something is missing."""
 
-    def start(self, folder: Path) -> Broker:
-        """Start a broker on the loopback interface that writes nowhere but to this folder."""
+    def start(self, folder: Path, brokers: int) -> Brokers:
+        """Start brokers in a chain, on the loopback interface, that write nowhere but to this folder."""
 
     async def publisher(self, url: str) -> Publisher:
-        """Connect a client that publishes."""
+        """Connect a client that publishes, and wait until the subscriptions are known there."""
 
     async def receive(self, url: str, workload: Workload, take: Take, ready: asyncio.Event) -> None:
         """Connect a client, subscribe to all, say so, and receive until cancelled."""

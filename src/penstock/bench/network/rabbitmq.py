@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from penstock.bench.network.party import Broker, Publisher, Take, find_program, lacks, require
+from penstock.bench.network.party import Brokers, Publisher, Take, find_program, lacks, require
 from penstock.bench.network.servers import Process, answers, free_ports
 from penstock.bench.network.workload import TOPIC, Job, Topic, Workload
 from penstock.errors import PenstockError
@@ -27,6 +27,7 @@ class RabbitMQ:
     name: ClassVar[str] = "rabbitmq"
     jobs: ClassVar[tuple[Job, ...]] = ("equalities",)
     once: ClassVar[bool] = True
+    brokers_max: ClassVar[int] = 1
     batching: ClassVar[str] = (
         "basic_publish of transient messages; one queue, automatic acks, no prefetch limit"
     )
@@ -35,7 +36,7 @@ class RabbitMQ:
         """Whether server and client are there."""
         return lacks(find_program(_SERVER, _FOLDERS), _SERVER, "pika")
 
-    def start(self, folder: Path) -> Broker:
+    def start(self, folder: Path, brokers: int) -> Brokers:
         """Start a node of its own, without plugins, with a port mapper of its own."""
         return _Broker(folder)
 
@@ -79,7 +80,7 @@ def binding(topic: Topic) -> dict[str, str]:
 class _Broker:
     def __init__(self, folder: Path) -> None:
         port, between, mapper = free_ports(3)
-        self.url = f"amqp://guest:guest@127.0.0.1:{port}/%2F"
+        self.url = self.far_url = f"amqp://guest:guest@127.0.0.1:{port}/%2F"
         self._running: list[Process] = []
         settings = _settings(folder, port, between, mapper)
         try:

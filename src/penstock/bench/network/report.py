@@ -12,19 +12,28 @@ from penstock.bench.network.party import Party
 from penstock.bench.network.trial import Choices, Row
 from penstock.bench.network.workload import EVENT_BYTES
 
-_WIDTH: Final = 132
+_WIDTH: Final = 166
 
 
 def compared(rows: Iterable[Row]) -> list[Row]:
-    """The rows with each rate's ratio to Penstock's in the same job, where that was measured."""
+    """The rows with each figure's ratio to Penstock's in the same job, through as many brokers."""
     rows = list(rows)
-    ours = {row.job: row.events_per_second for row in rows if row.party == "penstock"}
+    ours = {(row.job, row.brokers): row for row in rows if row.party == "penstock"}
     return [
-        msgspec.structs.replace(row, ratio=row.events_per_second / base)
-        if row.events_per_second is not None and (base := ours.get(row.job))
-        else row
+        row
+        if (base := ours.get((row.job, row.brokers))) is None
+        else msgspec.structs.replace(
+            row,
+            ratio=_ratio(row.events_per_second, base.events_per_second),
+            p50_ratio=_ratio(row.p50_ms, base.p50_ms),
+            p99_ratio=_ratio(row.p99_ms, base.p99_ms),
+        )
         for row in rows
     ]
+
+
+def _ratio(value: float | None, base: float | None) -> float | None:
+    return value / base if value is not None and base else None
 
 
 def document(rows: list[Row], choices: Choices, parties: Mapping[str, Party]) -> dict[str, object]:
@@ -42,12 +51,15 @@ def notes(rows: list[Row], choices: Choices, parties: Mapping[str, Party]) -> li
     """What has to be known to read the figures."""
     said = [
         f"{choices.subscriptions:,} subscriptions of one client; events of about {EVENT_BYTES} bytes, each "
-        "of which matches about one. Broker, publisher and subscriber are a process each, on the loopback "
-        "interface.",
+        "of which matches about one. Brokers, publisher and subscriber are a process each, on the loopback "
+        "interface; several brokers are a chain, with the publisher at one end and the subscriber at the "
+        "other.",
         f"Saturated: at most {choices.events:,} events and {choices.seconds:g} s, in blocks of up to "
         f"{BLOCK}; what is under way is bounded by what came in the last half second. Events count once "
         "they have arrived.",
-        "p50 and p99: from when an event should have left to its arrival, at half the saturated rate.",
+        f"p50 and p99: from when an event should have left to its arrival, at {choices.rate:,} events/s for "
+        "all; none where the saturated rate is lower. Each ratio is to penstock's figure through as many "
+        "brokers.",
     ]
     named = dict.fromkeys((row.party, row.version) for row in rows if not row.problem)
     said += [f"{name} {version}: {parties[name].batching}." for name, version in named]
@@ -56,6 +68,8 @@ def notes(rows: list[Row], choices: Choices, parties: Mapping[str, Party]) -> li
             "rabbitmq delivers an event once where several bindings of a queue match; the others deliver it "
             "to each subscription, and so more often."
         )
+    if any(row.party == "nats" and row.brokers > 1 and not row.problem for row in rows):
+        said.append("nats, several brokers: each server is a leaf node of the one before.")
     if any(row.job == "ranges" for row in rows):
         said.append(
             "ranges: intervals of numbers, and prefixes of strings, for which the others have no filters."
@@ -65,7 +79,10 @@ def notes(rows: list[Row], choices: Choices, parties: Mapping[str, Party]) -> li
 
 def show(rows: list[Row], choices: Choices, parties: Mapping[str, Party]) -> None:
     """Print the table and the notes."""
-    figures = ("subscribe s", "events", "events/s", "ratio", "p50 ms", "p99 ms", "deliveries")
+    figures = (
+        *("brokers", "subscribe s", "events", "events/s", "ratio"),
+        *("p50 ms", "ratio", "p99 ms", "ratio", "deliveries"),
+    )
     table = printing.table("penstock bench network", ("job", "party"), figures)
     table.add_column("")
     for row in rows:
@@ -75,7 +92,8 @@ def show(rows: list[Row], choices: Choices, parties: Mapping[str, Party]) -> Non
     console.print(table)
     for row in rows:
         if row.failed:
-            console.print(f"{row.party}, {row.job}: {row.problem}", markup=False)
+            which = row.party if row.brokers == 1 else f"{row.party}, {row.brokers} brokers"
+            console.print(f"{which}, {row.job}: {row.problem}", markup=False)
     for note in notes(rows, choices, parties):
         console.print(note, markup=False)
 
@@ -87,14 +105,17 @@ def write_json(rows: list[Row], choices: Choices, parties: Mapping[str, Party]) 
 
 def _figures(row: Row) -> list[str]:
     if row.problem:
-        return [""] * 7
+        return [f"{row.brokers}", *[""] * 9]
     return [
+        f"{row.brokers}",
         _number(row.subscribe_seconds, ",.1f"),
         f"{row.events:,}",
         _number(row.events_per_second, ",.0f"),
         _number(row.ratio, ",.3g", " ×"),
         _number(row.p50_ms, ",.2f"),
+        _number(row.p50_ratio, ",.3g", " ×"),
         _number(row.p99_ms, ",.2f"),
+        _number(row.p99_ratio, ",.3g", " ×"),
         f"{row.delivered:,}",
     ]
 

@@ -61,6 +61,9 @@ class Task(msgspec.Struct, frozen=True):
     """What both sides have to know from the start."""
 
     url: str
+    """Where the publisher connects."""
+    far_url: str
+    """Where the subscriber does."""
     plan: Plan
     matches: NDArray[np.int64]
     """How many subscriptions each event of the pool matches."""
@@ -214,7 +217,7 @@ async def receive_events(pipe: "Connection", party: Party, task: Task) -> None:
     ready = asyncio.Event()
     started = time.perf_counter()
     counting = asyncio.create_task(count())
-    receiving = asyncio.create_task(party.receive(task.url, workload, take, ready))
+    receiving = asyncio.create_task(party.receive(task.far_url, workload, take, ready))
     await asyncio.wait((receiving, asyncio.create_task(ready.wait())), return_when=asyncio.FIRST_COMPLETED)
     if ready.is_set():
         pipe.send(Ready(time.perf_counter() - started))

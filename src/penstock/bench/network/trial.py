@@ -1,7 +1,8 @@
-"""One party measured: started, subscribed to, warmed up, saturated, then at half that rate.
+"""One party measured: started, subscribed to, warmed up, saturated, then at a rate that is the same for all.
 
 Deliveries are checked against the matcher, event by event. A slow party is measured by time rather than by
-count: its rate and its delays are those of the events that it managed.
+count: its rate is that of the events that it managed. Delays of different parties can be compared only at the
+same rate. A party that does not reach it has none: they would say for how long it was measured.
 """
 
 import math
@@ -39,6 +40,10 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """At most, saturated."""
     seconds: float = 5.0
     """At most, saturated; and for the delays."""
+    rate: int = 1_000
+    """Events a second at which delays are measured."""
+    brokers: tuple[int, ...] = (1, 3)
+    """How many of them are in a chain."""
     seed: int = 1
 
 
@@ -47,6 +52,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     party: str
     job: Job
+    brokers: int = 1
+    """How many of them an event passes."""
     version: str = ""
     problem: str | None = None
     """Why there are no figures."""
@@ -57,11 +64,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Published while saturated."""
     events_per_second: float | None = None
     ratio: float | None = None
-    """Of its rate to Penstock's in the same job."""
+    """Of its rate to Penstock's in the same job, through as many brokers."""
     paced_per_second: float | None = None
-    """The rate at which delays were measured."""
+    """The rate at which delays were measured; none where the party does not reach it."""
     p50_ms: float | None = None
+    p50_ratio: float | None = None
     p99_ms: float | None = None
+    p99_ratio: float | None = None
     expected: int = 0
     """Deliveries of all phases, as the matcher says."""
     delivered: int = 0
@@ -75,24 +84,29 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure(
-    party: Party, plan: Plan, choices: Choices, matches: NDArray[np.int64], say: Callable[[str], None]
+    party: Party,
+    plan: Plan,
+    brokers: int,
+    choices: Choices,
+    matches: NDArray[np.int64],
+    say: Callable[[str], None],
 ) -> Row:
     """Measure one party; what goes wrong with it is told in its row, so that others can still be measured."""
     absent = party.missing()
     if absent is not None:
-        return Row(party=party.name, job=plan.job, problem=absent)
-    say("starting the broker")
+        return Row(party=party.name, job=plan.job, brokers=brokers, problem=absent)
+    say("starting the broker" if brokers == 1 else f"starting {brokers} brokers")
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as folder:
-            broker = party.start(Path(folder))
+            running = party.start(Path(folder), brokers)
             try:
-                task = Task(broker.url, plan, matches, sides.shared_counter())
+                task = Task(running.url, running.far_url, plan, matches, sides.shared_counter())
                 found = _Trial(party, task, say).run(choices)
             finally:
-                broker.stop()
+                running.stop()
     except PenstockError as error:
-        return Row(party=party.name, job=plan.job, problem=str(error), failed=True)
-    return msgspec.structs.replace(found, version=broker.version)
+        return Row(party=party.name, job=plan.job, brokers=brokers, problem=str(error), failed=True)
+    return msgspec.structs.replace(found, brokers=brokers, version=running.version)
 
 
 class _Trial:
@@ -130,11 +144,13 @@ class _Trial:
             events=events,
             events_per_second=rate,
         )
-        self._say(f"delays at {rate / 2:,.0f} events/s")
-        delays = self._pace(rate / 2, choices.seconds).delays
+        delays = np.empty(0, dtype=np.int64)
+        if rate >= choices.rate:
+            self._say(f"delays at {choices.rate:,} events/s")
+            delays = self._pace(choices.rate, choices.seconds).delays
         return msgspec.structs.replace(
             row,
-            paced_per_second=rate / 2,
+            paced_per_second=choices.rate if len(delays) else None,
             p50_ms=percentile(delays, 0.5) if len(delays) else None,
             p99_ms=percentile(delays, 0.99) if len(delays) else None,
             expected=self._expected,

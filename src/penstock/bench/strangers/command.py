@@ -89,7 +89,7 @@ async def measure(choices: Choices, say: Callable[[str], None]) -> list[Round]:
     """Start a broker, connect the clients, and do the rounds."""
     rounds: list[Round] = []
     with tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as folder:
-        broker = Penstock().start(Path(folder))
+        broker = Penstock().start(Path(folder), 1)
         try:
             crowd = Crowd(broker.url, choices.clients, choices.rate)
             await crowd.open()

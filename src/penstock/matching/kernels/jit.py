@@ -61,6 +61,25 @@ def leaf(function: Function) -> Function:
     return cast(Function, compiled)
 
 
+def direct(compiled: Function) -> Function:
+    """What a kernel's dispatcher calls: for one event, it takes as long as the kernel to look at all types.
+
+    Nothing looks at them then, so this is only for callers whose arrays have the same types always. A kernel
+    that is not compiled yet, or has been for several sets of types, is returned as it is.
+    """
+    if len(getattr(compiled, "overloads", ())) != 1:
+        return compiled
+    found = _DIRECT.get(compiled)
+    if found is None:
+        ((_types, made),) = compiled.overloads.items()  # type: ignore[attr-defined]
+        found = _DIRECT[compiled] = made.entry_point
+    return cast(Function, found)
+
+
+_DIRECT: Final[dict[Any, Any]] = {}
+"""What `direct` has found: looking it up by types takes long."""
+
+
 def is_cached(compiled: Callable[..., Any]) -> bool:
     """Whether a kernel need not be compiled: a version of it for this processor is on disk.
 

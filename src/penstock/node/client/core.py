@@ -43,6 +43,8 @@ _BYE_SECONDS_MAX: Final = 2.0
 _CHANGES_S: Final = 60.0
 """Seconds for which events from before a change may yet come: for so long brokers keep them."""
 
+_KEYLESS: Final = "events came without saying for which subscriptions"
+
 OnDone: TypeAlias = Callable[[], object]
 OnKey: TypeAlias = Callable[[str], object]
 OnJson: TypeAlias = Callable[[bytes], object]
@@ -352,10 +354,33 @@ class ClientCore:
             line.acknowledge_soon()
 
         custody = Custody(dealt_with)
+        if block.number is None:
+            self._hand_out(block, custody)
+        elif block.key_list is None:
+            raise WireError(_KEYLESS)
+        else:
+            self._hand_out_one(block, block.number, block.key_list, custody)
+        custody.release()
+        if not custody.is_done:
+            session.reach(number, Stage.TAKEN)
+            line.acknowledge_soon()
+
+    def _hand_out_one(self, block: Block, number: int, keys: Sequence[int], custody: Custody) -> None:
+        intake, header = self._intake, block.header
+        is_new, is_late = intake.take(header.origin, number)
+        if intake.is_restating or not is_new:
+            keys = [key for key in keys if intake.is_due(header.origin, number, key, is_new=is_new)]
+        data = bytes(block.data)
+        for key in keys:
+            sink = self._sinks.get(key)
+            if sink is not None:
+                sink.put(data, header, number, is_late, custody)
+
+    def _hand_out(self, block: Block, custody: Custody) -> None:
         header = block.header
         new, is_late = self._intake.take(header.origin, block.numbers)
         if block.keys is None or block.key_offsets is None:
-            raise WireError("events came without saying for which subscriptions")
+            raise WireError(_KEYLESS)
         sinks = self._sinks
         data, offsets = bytes(block.data), block.offsets.tolist()
         numbers, late = block.numbers.tolist(), is_late.tolist()
@@ -369,10 +394,6 @@ class ClientCore:
             sink = sinks.get(key)
             if sink is not None:
                 sink.put(data[offsets[at] : offsets[at + 1]], header, numbers[at], late[at], custody)
-        custody.release()
-        if not custody.is_done:
-            session.reach(number, Stage.TAKEN)
-            line.acknowledge_soon()
 
     # The end
 
