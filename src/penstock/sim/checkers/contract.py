@@ -21,8 +21,9 @@ from penstock.sim.whole.clients import WholeClient
 from penstock.sim.whole.network import WholeNetwork
 from penstock.wire.messages import Publish
 
-_TELLING: Final = ("missed", "resumed", "dropped")
-"""Notices that tell a subscriber that something did not come."""
+_TELLING: Final = ("missed", "paused", "resumed", "dropped")
+"""Notices that tell a subscriber that something does not come. One that is paused is told how much when it is
+resumed; if it never takes what it has, that is never."""
 
 _SPREAD: Final = 2.0
 """Seconds in which a subscription has gone through a network in which nothing is wrong."""
@@ -385,4 +386,4 @@ class Idle(WholeChecker):
 
 def _called(sent: Sent) -> str:
     origin, number = sent.name
-    return f"{sent.event} ({sent.client.name}, {origin[-8:]} {number}, published at {sent.at:.3f})"
+    return f"{sent.event!s:.80} ({sent.client.name}, {origin[-8:]} {number}, published at {sent.at:.3f})"
