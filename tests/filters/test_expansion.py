@@ -288,6 +288,17 @@ def test_a_request_has_a_length_and_must_stay_cheap_to_read() -> None:
         parse(many, request=True)
 
 
+def test_the_length_of_a_request_counts_as_work() -> None:
+    # Reading 16,384 characters takes some 10 ms, before anything is expanded.
+    assert Work.for_request(limits.REQUEST_LENGTH_MAX).spent == limits.REQUEST_LENGTH_MAX // 2
+    pairs = excluded(diagonal(400))
+    assert parse(pairs, request=True) == parse(pairs)
+    longer = pairs.ljust(limits.REQUEST_LENGTH_MAX)
+    assert parse(longer) == parse(pairs)
+    with pytest.raises(LimitError, match="EXPANSION_WORK_MAX"):
+        parse(longer, request=True)
+
+
 def test_relations_that_take_too_long_give_the_safe_answer() -> None:
     f = parse(" or ".join(f"(x > {i} and y < {i})" for i in range(300)))
     g = parse(" or ".join(f"(x < {i} - 1 and y > {i})".replace(f"{i} - 1", str(i - 1)) for i in range(300)))

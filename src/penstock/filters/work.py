@@ -30,6 +30,9 @@ _COMPARED: Final = 2
 _COMPARED_CHARACTERS: Final = 8
 """Steps that comparing two patterns takes, and how many of their characters are compared in one more."""
 
+_READ: Final = 2
+"""Characters of a client's text that are read in one step."""
+
 _PRINTED: Final = 10
 """Steps that printing a condition, and finding it in a text, take."""
 
@@ -62,9 +65,11 @@ class Work:
         return cls.of_size(sum(map(_size, filters)))
 
     @classmethod
-    def for_request(cls) -> "Work":
-        """Work on a client's request: no broker may be kept waiting by it."""
-        return cls(strict=True)
+    def for_request(cls, length: int = 0) -> "Work":
+        """Work on a client's request of so many characters: no broker may be kept waiting by it."""
+        work = cls(strict=True)
+        work.spend(length // _READ)
+        return work
 
     @property
     def spent(self) -> int:
