@@ -10,6 +10,7 @@ form must be cheap to print and to read as well, because the next broker reads i
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from penstock.errors import LimitError
@@ -88,13 +89,14 @@ class Work:
             self._refuse("becomes a disjunction of filters that takes too many steps to read")
         self.spend(4 * filters + conditions // 3)
 
-    def check_readable(self, filters: Sequence[Filter]) -> None:
+    def check_readable(self, filters: Sequence[Filter], for_clauses: int = 0) -> None:
         """Raise if the canonical form that was made would not be read again: what is printed must be.
 
-        For a request it must also be cheap to print and to read.
+        For a request it must also be cheap to print and to read. `for_clauses` are the steps that bringing
+        the filters' clauses into canonical form takes.
         """
-        if len(filters) > 1:
-            steps = self.compared + sum(map(_reading, filters))
+        if len(filters) > 1 or for_clauses:
+            steps = self.compared + for_clauses + sum(map(_reading, filters))
             allowed = EXPANSION_WORK_MAX + _EACH * sum(map(_size, filters))
             if self.strict:
                 steps += sum(map(_printing, filters))
@@ -113,7 +115,8 @@ def size_of(states: ValueSet) -> int:
 
 
 def _size(f: Filter) -> int:
-    return sum(map(size_of, f.conditions.values()))
+    size = sum(map(size_of, f.conditions.values()))
+    return size + sum(_size(one) for clause in f.clauses for one in clause) if f.clauses else size
 
 
 def weight(f: Filter) -> int:
@@ -124,7 +127,7 @@ def weight(f: Filter) -> int:
             steps += len(states.cuts) // _CUTS
         if states.required or states.forbidden:
             steps += weight_of_patterns(states)
-    return steps
+    return steps + sum(map(weight, chain.from_iterable(f.clauses))) if f.clauses else steps
 
 
 def weight_of_patterns(states: ValueSet) -> int:
@@ -208,4 +211,5 @@ def _reading(f: Filter) -> int:
 
 def _printing(f: Filter) -> int:
     """The steps that printing a filter, and cutting its text into constraints, take."""
-    return 2 + sum(_PRINTED + len(states.cuts) for states in f.conditions.values())
+    steps = 2 + sum(_PRINTED + len(states.cuts) for states in f.conditions.values())
+    return steps + sum(map(_printing, chain.from_iterable(f.clauses))) if f.clauses else steps
