@@ -19,14 +19,23 @@ from typing import Final
 
 from penstock.errors import LimitError
 from penstock.filters.disjunction import canonical
-from penstock.filters.expansion import Clauses, expand, propagated
+from penstock.filters.expansion import expand, propagated
 from penstock.filters.filter import Clause, Filter, box, check_size, with_clauses
 from penstock.filters.work import Work, crossing, weight
 from penstock.model.limits import CLAUSES_MAX, DISJUNCTS_MAX, EXPANSION_WORK_MAX
 
+_MULTIPLIED: Final = 16
+"""Filters that factors may multiply out to; with more they are expanded, or kept."""
+
 _TRIAL: Final = EXPANSION_WORK_MAX // 2
 """Steps that the expansion of clauses may take. Past it they are kept. Half of what a text may cost: enough
 to expand 250 excluded pairs, and whoever keeps clauses has the other half left to read the text."""
+
+_EACH: Final = 8
+"""Steps that bringing a clause into its place takes, beside what is counted for what it says."""
+
+_TRIED: Final = 256
+"""Clauses of which an expansion is tried: with more, even one that adds a filter for each takes too long."""
 
 
 def conjunction(leaf: Filter, factors: Collection[tuple[Filter, ...]], work: Work) -> tuple[Filter, ...]:
@@ -35,10 +44,11 @@ def conjunction(leaf: Filter, factors: Collection[tuple[Filter, ...]], work: Wor
     It is a filter with clauses where it would be too many without. The leaf has no clauses.
     """
     are_plain = not any(f.clauses for factor in factors for f in factor)
-    if len(factors) == 1:
-        # Nothing multiplies.
+    if are_plain and _are_few(factors):
+        return _multiplied(leaf, factors, work)
+    if len(factors) == 1 and not are_plain:
         (factor,) = factors
-        return expand([(leaf,), factor], work) if are_plain else _narrowed(leaf, factor, work)
+        return _narrowed(leaf, factor, work)
     if are_plain and not all(map(_is_clause, factors)):
         found = _tried([(leaf,), *factors], work)
         if found is not None:
@@ -50,6 +60,25 @@ def conjunction(leaf: Filter, factors: Collection[tuple[Filter, ...]], work: Wor
         if error.limit_name != "CLAUSES_MAX" or not are_plain:
             raise
     return expand([(leaf,), *factors], work)
+
+
+def _are_few(factors: Collection[tuple[Filter, ...]]) -> bool:
+    """Whether factors are multiplied out: where they become few, or a single one becomes no more."""
+    return len(factors) < 2 or prod(map(len, factors)) <= _MULTIPLIED
+
+
+def _multiplied(leaf: Filter, factors: Collection[tuple[Filter, ...]], work: Work) -> tuple[Filter, ...]:
+    """The canonical disjunction of one filter and a few disjunctions, all without clauses."""
+    if len(factors) == 1 and len(next(iter(factors))) > _MULTIPLIED:
+        return expand([(leaf,), *factors], work)
+    made: tuple[Filter, ...] = (leaf,)
+    # Merging on the way is greedy: the order of the factors must not come from the text.
+    for factor in sorted(factors, key=lambda filters: [f.sort_key() for f in filters]):
+        work.spend(sum(crossing(left, right) for left in made for right in factor))
+        made = canonical((left.intersection(right) for left in made for right in factor), work)
+        if not made:
+            break
+    return made
 
 
 def _narrowed(leaf: Filter, factor: tuple[Filter, ...], work: Work) -> tuple[Filter, ...]:
@@ -66,39 +95,40 @@ def settled(f: Filter, work: Work) -> tuple[Filter, ...]:
 
 @lru_cache(maxsize=1_024)
 def steps_of(f: Filter) -> int:
-    """The steps that bringing a filter into canonical form takes: what reading it takes for its clauses."""
+    """The steps that a filter's clauses take when it is read."""
     work = Work(10 * EXPANSION_WORK_MAX)
     settled(f, work)
-    return work.spent
+    return work.kept
 
 
 def _settled(leaf: Filter, clauses: Iterable[Clause], work: Work) -> tuple[Filter, ...]:
     given: set[Clause] = {*clauses}
+    before = work.left
     while True:
         if len(given) > CLAUSES_MAX:
             raise LimitError(f"a filter has {len(given):,} clauses", "CLAUSES_MAX", CLAUSES_MAX)
-        certain, rest = propagated(_as_clauses(leaf, given), work)
+        work.spend(_EACH * len(given))
+        known = {frozenset(clause): clause for clause in given}
+        certain, rest = propagated(frozenset({frozenset((leaf,)), *known}), work)
         if not certain.satisfiable:
             return ()
         # What is certain may have taken away what told two conditions on one attribute apart.
-        narrowed = {canonical(clause, work) for clause in rest}
+        narrowed = {known.get(clause) or canonical(clause, work) for clause in rest}
         narrowed = {clause for clause in narrowed if all(f.conditions for f in clause)}
         if certain == leaf and narrowed == given:
             break
         leaf, given = certain, narrowed
-    if not given:
-        check_size(leaf.conditions)
-        return (leaf,)
-    found = _tried([(leaf,), *given], work)
+    if _are_few(given):
+        work.compared = 0
+        return _multiplied(leaf, given, work)
+    found = _tried([(leaf,), *given], work) if len(given) <= _TRIED else None
     if found is not None:
         return found
     for f in (leaf, *chain.from_iterable(given)):
         check_size(f.conditions)
+    # Reading it again takes no more than making it.
+    work.kept += before - work.left
     return (with_clauses(leaf.conditions, given),)
-
-
-def _as_clauses(leaf: Filter, given: set[Clause]) -> Clauses:
-    return frozenset({frozenset((leaf,)), *map(frozenset, given)})
 
 
 def _tried(factors: Collection[tuple[Filter, ...]], work: Work) -> tuple[Filter, ...] | None:

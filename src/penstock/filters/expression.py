@@ -9,8 +9,6 @@ with clauses (`clauses`).
 
 from collections import defaultdict
 from collections.abc import Sequence
-from math import prod
-from typing import Final
 
 import msgspec
 
@@ -19,13 +17,10 @@ from penstock.filters.clauses import conjunction
 from penstock.filters.constraint import Constraint
 from penstock.filters.disjunction import canonical, unite
 from penstock.filters.filter import NEVER, Filter, box, check_patterns, with_clauses
-from penstock.filters.predicate import Predicate, check_readable, of_canonical, within_limit
+from penstock.filters.predicate import Predicate, of_canonical, within_limit
 from penstock.filters.valuesets import ValueSet, intersection_of
-from penstock.filters.work import Work, combining, crossing, size_of, weight
+from penstock.filters.work import Work, combining, size_of, weight
 from penstock.model.limits import DEPTH_MAX
-
-_MULTIPLIED: Final = 16
-"""Filters that factors may multiply out to; with more they are expanded."""
 
 
 class And(msgspec.Struct, frozen=True):
@@ -53,7 +48,7 @@ def normalise(expression: Expression, work: Work | None = None) -> Predicate:
     """The predicate that the expression says. Raises LimitError when that takes more work than allowed."""
     work = work or Work.of_size(size(expression))
     predicate = _normalised(expression, work)
-    check_readable(predicate.filters, work)
+    work.check_readable(predicate.filters)
     return predicate
 
 
@@ -148,17 +143,7 @@ def _product(leaf: Filter, factors: set[tuple[Filter, ...]], work: Work) -> tupl
     if not leaf.satisfiable:
         return ()
     work.compared = 0
-    if prod(map(len, factors)) > _MULTIPLIED or any(f.clauses for factor in factors for f in factor):
-        return within_limit(conjunction(leaf, factors, work))
-    product: tuple[Filter, ...] = (leaf,)
-    # Merging on the way is greedy: the order of the factors must not come from the text.
-    for factor in sorted(factors, key=lambda filters: [f.sort_key() for f in filters]):
-        work.spend(sum(crossing(left, right) for left in product for right in factor))
-        both = [left.intersection(right) for left in product for right in factor]
-        product = within_limit(canonical(both, work))
-        if not product:
-            break
-    return product
+    return within_limit(conjunction(leaf, factors, work))
 
 
 def _drawn_in(leaf: Filter, others: list[Filter], work: Work) -> Filter:

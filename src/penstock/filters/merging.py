@@ -16,11 +16,12 @@ import msgspec
 
 from penstock.errors import FilterError
 from penstock.filters import cuts
+from penstock.filters.clauses import steps_of
 from penstock.filters.disjunction import canonical
 from penstock.filters.estimate import Distribution, Estimator, as_distributions
 from penstock.filters.filter import Filter, box
 from penstock.filters.parsing import PredicateLike, as_predicate
-from penstock.filters.predicate import Predicate, check_readable, of_canonical, within_limit
+from penstock.filters.predicate import Predicate, of_canonical, within_limit
 from penstock.filters.relations import Allowance, covered_by_union, remainder
 from penstock.filters.valuesets import ABSENT, EXISTS, ValueSet, of_cuts
 from penstock.filters.work import Work
@@ -75,7 +76,8 @@ def merge(
     given = [f for predicate in predicates for f in as_predicate(predicate).filters]
     work = Work.on(given)
     whole = canonical(given, work)
-    check_readable(whole, work)
+    work.kept = sum(steps_of(f) for f in whole if f.clauses)
+    work.check_readable(whole)
     # Filters with clauses stay as they are: no box would say what they say.
     union = tuple(f for f in whole if not f.clauses)
     kept = whole[len(union) :]

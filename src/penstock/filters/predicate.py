@@ -8,7 +8,7 @@ disjunctions over several attributes may slice the same events differently: `ide
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import FilterError, LimitError
-from penstock.filters.clauses import settled, steps_of
+from penstock.filters.clauses import settled
 from penstock.filters.disjunction import canonical
 from penstock.filters.filter import Filter, check_size
 from penstock.filters.work import Work
@@ -33,7 +33,7 @@ class Predicate:
         if any(f.clauses for f in given):
             given = [one for f in given for one in (settled(f, work) if f.clauses else (f,))]
         self.filters, self._hash = within_limit(canonical(given, work)), None
-        check_readable(self.filters, work)
+        work.check_readable(self.filters)
 
     @property
     def satisfiable(self) -> bool:
@@ -90,11 +90,6 @@ def of_canonical(filters: tuple[Filter, ...]) -> Predicate:
     made = Predicate.__new__(Predicate)
     made.filters, made._hash = filters, None
     return made
-
-
-def check_readable(filters: tuple[Filter, ...], work: Work) -> None:
-    """Raise if what was made would not be read again; see `Work.check_readable`."""
-    work.check_readable(filters, sum(steps_of(f) for f in filters if f.clauses))
 
 
 def within_limit(filters: tuple[Filter, ...]) -> tuple[Filter, ...]:

@@ -45,7 +45,7 @@ _SWEPT: Final = 4
 class Work:
     """Counts the steps of one operation; raises LimitError past its limit."""
 
-    __slots__ = ("compared", "left", "limit", "strict")
+    __slots__ = ("compared", "kept", "left", "limit", "strict")
 
     def __init__(self, limit: int = EXPANSION_WORK_MAX, *, strict: bool = False) -> None:
         self.limit = limit
@@ -54,6 +54,8 @@ class Work:
         """Whether what is made must be cheap to read, too."""
         self.compared = 0
         """Steps of comparing filters when the latest disjunction is brought into canonical form again."""
+        self.kept = 0
+        """Steps of bringing clauses that were kept into canonical form again; see `clauses`."""
 
     @classmethod
     def of_size(cls, size: int) -> "Work":
@@ -89,14 +91,13 @@ class Work:
             self._refuse("becomes a disjunction of filters that takes too many steps to read")
         self.spend(4 * filters + conditions // 3)
 
-    def check_readable(self, filters: Sequence[Filter], for_clauses: int = 0) -> None:
+    def check_readable(self, filters: Sequence[Filter]) -> None:
         """Raise if the canonical form that was made would not be read again: what is printed must be.
 
-        For a request it must also be cheap to print and to read. `for_clauses` are the steps that bringing
-        the filters' clauses into canonical form takes.
+        For a request it must also be cheap to print and to read.
         """
-        if len(filters) > 1 or for_clauses:
-            steps = self.compared + for_clauses + sum(map(_reading, filters))
+        if len(filters) > 1 or self.kept:
+            steps = self.compared + self.kept + sum(map(_reading, filters))
             allowed = EXPANSION_WORK_MAX + _EACH * sum(map(_size, filters))
             if self.strict:
                 steps += sum(map(_printing, filters))
@@ -201,8 +202,11 @@ class Heft(NamedTuple):
 
 
 def _reading(f: Filter) -> int:
-    """The steps of reading a filter as part of a disjunction, without comparing it with the others."""
-    steps = 4 * weight(f)
+    """The steps of reading a filter as part of a disjunction, without comparing it with the others.
+
+    Those for its clauses are counted where they are made.
+    """
+    steps = 4 * weight(f.without_clauses())
     for states in f.conditions.values():
         if len(states.required) + len(states.forbidden) > 1:
             steps += combining((states,))
