@@ -145,7 +145,8 @@ class ChangesOfClauses(Changes):
 
     @rule(target=Changes.known, key=IDS, expression=CLAUSES)
     def add_clauses(self, key: Id, expression: Expression) -> tuple[Id, Predicate]:
-        return self.add(key, expression)
+        made: tuple[Id, Predicate] = self.add(key, expression)  # type: ignore[assignment]
+        return made
 
     @rule(pairs=st.lists(st.tuples(IDS, CLAUSES), max_size=6))
     def add_many_clauses(self, pairs: list[tuple[Id, Expression]]) -> None:
