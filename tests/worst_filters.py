@@ -1,11 +1,14 @@
 """A genetic search for the filters that cost a broker most, among texts of a few hundred characters.
 
     python tests/worst_filters.py --seconds 60        # the worst found, with what each operation costs
+    python tests/worst_filters.py --length 16384 --only parse --language json
 
 A text is parsed as a broker parses a client's request, then printed, parsed again, compared with its
 opposite and with the worst text so far, and added to a matcher. The search maximises milliseconds, which
 also finds work that is not counted; with `--by steps` it maximises counted steps. The nightly run does the
-latter (`filters/test_worst_filters.py`), because timings never decide a test.
+latter (`filters/test_worst_filters.py`), because timings never decide a test. With `--only parse` it
+maximises the milliseconds of parsing, or refusing, alone. Texts are made in SQL; with another `--language`
+each is said in that one before it is parsed.
 """
 
 import argparse
@@ -18,9 +21,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
+import msgspec
+
 from penstock import Matcher, Predicate, covers, overlaps, parse
 from penstock.errors import PenstockError
+from penstock.filters.constraint import Constraint
+from penstock.filters.expression import And, Expression, Not, Or
 from penstock.filters.languages import sql
+from penstock.filters.parsing import LANGUAGES, Language
 from penstock.filters.relations import Allowance
 from penstock.filters.work import Work
 
@@ -96,6 +104,56 @@ def cost_in_milliseconds(text: str, others: list[Predicate]) -> Found:
             timed("overlaps", partial(overlaps, predicate, other))
         timed("add", partial(_added, predicate))
     return Found(sum(operations.values()), text, operations)
+
+
+def cost_of_parsing(text: str, _others: list[Predicate], language: Language = "sql") -> Found:
+    """The milliseconds of parsing or refusing alone, the best of three."""
+    said = said_in(language, text)
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        with suppress(PenstockError):
+            parse(said, language, request=True)
+        best = min(best, 1_000 * (time.perf_counter() - start))
+        if best < 1:
+            break
+    return Found(best, text, {"parse": best, "characters": len(said)})
+
+
+def said_in(language: Language, text: str) -> str:
+    """The same as a text in SQL, in another language; in PADRES the conjunction of its constraints."""
+    if language == "sql":
+        return text
+    with suppress(PenstockError):
+        said = sql._Parser(text).whole()
+        if language == "json":
+            return msgspec.json.encode(_plain(said)).decode()
+        return ",".join(filter(None, map(_triple, _constraints(said))))
+    return text
+
+
+def _plain(said: Expression) -> dict[str, object]:
+    if isinstance(said, Not):
+        return {"not": _plain(said.part)}
+    if isinstance(said, And | Or):
+        return {"all" if isinstance(said, And) else "any": [_plain(part) for part in said.parts]}
+    plain: dict[str, object] = {"attribute": said.attribute, "op": said.operator}
+    return plain if said.value is None else {**plain, "value": said.value}
+
+
+def _constraints(said: Expression) -> list[Constraint]:
+    if isinstance(said, Constraint):
+        return [said]
+    parts = [said.part] if isinstance(said, Not) else said.parts
+    return [leaf for part in parts for leaf in _constraints(part)]
+
+
+def _triple(constraint: Constraint) -> str:
+    if constraint.operator in ("<", "<=", ">", ">=", "=", "!="):
+        return f"[{constraint.attribute},{constraint.operator},{str(constraint.value).lower()}]"
+    if constraint.operator.endswith("like"):
+        return f"[{constraint.attribute},str-contains,'{str(constraint.value).strip('%_')}']"
+    return ""
 
 
 def _added(predicate: Predicate) -> list[object]:
@@ -192,6 +250,7 @@ def search(
     cost: Callable[[str, list[Predicate]], Found],
     is_over: Callable[[int], bool],
     length: int = LENGTH,
+    language: Language = "sql",
 ) -> list[Found]:
     """The worst texts found until it is over, the worst first."""
     worst: list[Found] = []
@@ -203,7 +262,7 @@ def search(
             text = expression(random, random.randrange(length // 8, length))
         else:
             text = changed(random, random.choice(worst).text, random.choice(worst).text, length)
-        if len(text) > length or text in known:
+        if text in known or len(said_in(language, text)) > length:
             continue
         known.add(text)
         found = cost(text, _others(text, worst))
@@ -230,15 +289,22 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--by", choices=("steps", "time"), default="time")
     parser.add_argument("--length", type=int, default=LENGTH, help="characters of a text at the most")
+    parser.add_argument("--only", choices=("parse",), help="maximise the time of this alone")
+    parser.add_argument("--language", choices=LANGUAGES, default="sql", help="with --only parse")
     parser.add_argument("--top", type=int, default=3)
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     cost = cost_in_steps if options.by == "steps" else cost_in_milliseconds
+    if options.only:
+        cost = partial(cost_of_parsing, language=options.language)
     # The first match compiles kernels, or reads them.
     _added(parse("x = 1"))
-    worst = search(Random(options.seed), cost, lambda _rounds: time.monotonic() > end, options.length)
+    language: Language = options.language if options.only else "sql"
+    is_over = lambda _rounds: time.monotonic() > end  # noqa: E731
+    worst = search(Random(options.seed), cost, is_over, options.length, language)
+    again_cost = cost if options.only else cost_in_milliseconds
     for found in worst[: options.top]:
-        again = cost_in_milliseconds(found.text, _others(found.text, worst))
+        again = again_cost(found.text, _others(found.text, worst))
         figures = ", ".join(f"{name} {ms:.1f}" for name, ms in again.operations.items())
         sys.stdout.write(f"{again.cost:.1f} ms ({figures})\n  {found.text[:LENGTH]}\n")
 

@@ -1,5 +1,6 @@
 """Grants: whatever is granted, nobody gets to see or say anything else."""
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -7,13 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brute import grid, holds
+from clause_cases import clauses_of, keeping
 from penstock.broker.grants import COMPARISONS_MAX, EVERYTHING, GRANTS_MAX, NOTHING, Grants, Verb
 from penstock.errors import FilterError, LimitError, PenstockError
 from penstock.filters.expression import And, Expression, Or, normalise
 from penstock.filters.parsing import as_predicate
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event
-from strategies import disjunctions, mixed, plain_constraints
+from strategies import NUMBERS, disjunctions, mixed, plain_constraints
+
+CONSTRAINTS = plain_constraints(("x", "y", "z"), (NUMBERS[:4],))
+CLAUSES = clauses_of(CONSTRAINTS)
 
 VERBS: tuple[Verb, ...] = ("subscribe", "advertise")
 
@@ -51,6 +56,38 @@ def test_what_is_permitted_never_matches_an_event_that_no_grant_matches(
     for event in grid(*granted, asked):
         if holds(asked, event):
             assert any(holds(one, event) for one in granted)
+
+
+@pytest.mark.property
+@given(st.lists(st.one_of(CLAUSES, CONSTRAINTS), min_size=1, max_size=2), CLAUSES, st.booleans())
+def test_grants_and_subscriptions_with_clauses_leak_nothing(
+    granted: list[Expression], asked: Expression, narrow: bool
+) -> None:
+    asked = And((*granted[:1], asked)) if narrow else asked
+    with keeping():
+        grants = granting("subscribe", granted)
+        predicate = normalise(asked)
+    permitted = grants.may_subscribe(predicate)
+    for event in itertools.islice(grid(*granted, asked), 0, None, 11):
+        is_granted = any(holds(one, event) for one in granted)
+        assert grants.may_receive(Event(event)) is is_granted
+        if permitted and holds(asked, event):
+            assert is_granted
+
+
+def test_a_grant_of_exclusions_is_not_everything() -> None:
+    text = " and ".join(f"not (a{i} = 1 and b{i} = 1)" for i in range(40))
+    grants = Grants.of(subscribe=[text])
+    assert grants.subscribe is not None
+    assert not grants.may_subscribe(as_predicate("true"))
+    assert not grants.may_subscribe(as_predicate("a3 = 1 and b3 = 1"))
+    assert not grants.may_receive(Event({"a3": 1, "b3": 1}))
+    assert grants.may_subscribe(as_predicate(text))
+    assert grants.may_subscribe(as_predicate(f"{text} and region = 'eu' and not (c = 1 and d = 1)"))
+    assert not grants.may_subscribe(as_predicate(text.replace("not (a7 = 1 and b7 = 1) and ", "")))
+    within = " and ".join(f"a{i} = 2" for i in range(40))
+    assert grants.may_subscribe(as_predicate(within))
+    assert Grants.of(subscribe=[text, "true"]).subscribe is None
 
 
 @pytest.mark.property

@@ -47,8 +47,11 @@ def test_thousands_of_disjuncts_are_merged_or_refused() -> None:
 
 
 def test_conjunctions_of_disjunctions_do_not_explode() -> None:
-    too_much("DISJUNCTS_MAX", " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(64)))
-    assert len(parse(" and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(11))).filters) == 2_048
+    too_much("DISJUNCTS_MAX", " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(1_025)))
+    for count in (8, 11, 64, 1_024):
+        (only,) = parse(" and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(count))).filters
+        assert len(only.clauses) == count
+    assert len(parse(" and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(6))).filters) == 64
 
 
 def test_disjuncts_that_take_too_many_steps_to_compare_are_refused() -> None:

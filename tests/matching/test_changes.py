@@ -11,7 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from matching_cases import EVENTS, IDS, PREDICATE, Attributes
+from clause_cases import clauses_of, keep_all
+from matching_cases import EVENTS, IDS, NAMES, PREDICATE, Attributes
 from penstock.errors import UnknownSubscriptionError
 from penstock.filters.expression import Expression, normalise
 from penstock.filters.predicate import Predicate
@@ -19,8 +20,11 @@ from penstock.matching import store as store_module
 from penstock.matching.matcher import Matcher
 from penstock.matching.reference import ReferenceMatcher
 from penstock.model.names import Id, id_order
+from strategies import all_constraints
 
 pytestmark = pytest.mark.property
+
+CLAUSES = clauses_of(all_constraints(NAMES))
 
 
 class Changes(RuleBasedStateMachine):
@@ -31,11 +35,14 @@ class Changes(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.patch = pytest.MonkeyPatch()
+        self.limit()
+        self.engine = Matcher()
+        self.held: dict[Id, list[Predicate]] = {}
+
+    def limit(self) -> None:
         # Small limits, so that a few filters make parts, and parts are merged.
         for name, value in (("_BUFFER", 2), ("_SEAL", 6), ("_DELTA", 12), ("_TINY", 6), ("_SMALL", 6)):
             self.patch.setattr(store_module, name, value)
-        self.engine = Matcher()
-        self.held: dict[Id, list[Predicate]] = {}
 
     def teardown(self) -> None:
         self.patch.undo()
@@ -127,3 +134,32 @@ class Changes(RuleBasedStateMachine):
 
 Changes.TestCase.settings = settings(stateful_step_count=20)
 TestChanges = Changes.TestCase
+
+
+class ChangesOfClauses(Changes):
+    """The same interleavings, with filters most of which have clauses."""
+
+    def limit(self) -> None:
+        super().limit()
+        keep_all(self.patch)
+
+    @rule(target=Changes.known, key=IDS, expression=CLAUSES)
+    def add_clauses(self, key: Id, expression: Expression) -> tuple[Id, Predicate]:
+        made: tuple[Id, Predicate] = self.add(key, expression)  # type: ignore[assignment]
+        return made
+
+    @rule(pairs=st.lists(st.tuples(IDS, CLAUSES), max_size=6))
+    def add_many_clauses(self, pairs: list[tuple[Id, Expression]]) -> None:
+        self.add_many(pairs)
+
+    @rule()
+    def filters_read_back(self) -> None:
+        for key, held in self.held.items():
+            kept = [f for predicate in held for f in predicate.filters if f.clauses]
+            assert sorted(map(str, (f for f in self.engine.filters(key) if f.clauses))) == sorted(
+                map(str, kept)
+            )
+
+
+ChangesOfClauses.TestCase.settings = settings(stateful_step_count=20)
+TestChangesOfClauses = ChangesOfClauses.TestCase

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 import penstock
+from clause_cases import independent
 from net_cases import config, run, serving, until
 from patience import HANGS
 from penstock.errors import EventError, FilterError, LimitError, NetworkError, PenstockError
@@ -247,6 +248,26 @@ def test_drain_takes_what_waits_and_closes() -> None:
                 await net.publish({"n": 1})
             await until(lambda: server.status()["clients"] == [])
             assert server.status()["table"]["subscriptions"] == 0
+
+    run(main)
+
+
+def test_excluded_pairs_are_kept_from_broker_to_broker() -> None:
+    async def main() -> None:
+        async with serving(config("a")) as (a,), serving(config("b", peers=a.urls)) as (b,):
+            await until(lambda: b.is_ready and a.status()["links"])
+            async with await penstock.connect(a.urls[0]) as here, await penstock.connect(b.urls[0]) as there:
+                await here.advertise("true")
+                # As a disjunction of filters: 2 to the power of 40.
+                sub = await there.subscribe(independent(40))
+                await until(lambda: a.status()["table"]["subscriptions"])
+                good: dict[str, Any] = {f"{name}{i}": i for name in "ab" for i in range(2, 42)}
+                good["region"] = "eu"
+                good |= {"a0": 1, "b0": 0, "a1": 0, "b1": 1}
+                bad = [good | {"b0": 1}, good | {"region": "us"}, {"region": "eu"}]
+                for n, event in enumerate([good, *bad, good]):
+                    await here.publish(event | {"n": n})
+                assert await numbers(sub, 2) == [0, 4]
 
     run(main)
 

@@ -1,17 +1,20 @@
 """The quick test before the covering test: it never rules out a cover, and rules out most of what is none."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.filters.expression import normalise
+from clause_cases import clauses_of, keeping
+from penstock.filters.expression import And, Expression, normalise
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import covers
 from penstock.routing.shape import NEVER, loose_shape_of, may_cover, shape_of
 from penstock.workloads import range_filters
 from routing_cases import ANY, COMPLETE, RANGES
-from strategies import disjunctions, mixed, pattern_constraints
+from strategies import all_constraints, disjunctions, mixed, pattern_constraints
 
 PATTERNS = disjunctions(pattern_constraints()).map(normalise)
 
@@ -22,6 +25,17 @@ def test_what_covers_may_cover(f: Predicate, g: Predicate) -> None:
     for a, b in ((f, g), (g, f), (f, f)):
         if covers(a, b):
             assert may_cover(shape_of(a), shape_of(b))
+
+
+@pytest.mark.property
+@given(clauses_of(all_constraints()), st.one_of(clauses_of(all_constraints()), mixed(complete=False)))
+def test_what_covers_with_clauses_may_cover(f: Expression, g: Expression) -> None:
+    with keeping():
+        some = [normalise(f), normalise(g), normalise(And((f, g)))]
+    for a, b in itertools.product(some, some):
+        if covers(a, b):
+            assert may_cover(shape_of(a), shape_of(b))
+        assert not shape_of(a).exact or not any(one.clauses for one in a.filters)
 
 
 @pytest.mark.property

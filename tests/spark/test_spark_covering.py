@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from clause_cases import independent
 from penstock.errors import FilterError, InputError
+from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.routing import bag
 from penstock.routing.poset import FiltersPoset
@@ -180,6 +182,12 @@ def test_what_is_on_a_circle_is_identical() -> None:
     assert found.label.tolist() == [0, 0, 0, 3, 4, 5]
     assert list(zip(found.child, found.parent, strict=True)) == [(0, 5), (3, 0)]
     assert found.layer[[0, 3, 4, 5]].tolist() == [1, 2, 0, 0]
+
+
+def test_filters_with_clauses_keep_them_as_bytes() -> None:
+    some, more = parse(independent(40)), parse(independent(41))
+    assert decode(encode(some)) == some
+    assert encode(some) == encode(parse(some.to_sql())) != encode(more)
 
 
 def test_a_long_chain_has_as_many_layers() -> None:

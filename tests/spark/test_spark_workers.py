@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brute import holds
-from matching_cases import PREDICATE
+from clause_cases import clauses_of, keeping
+from matching_cases import NAMES, PREDICATE
 from penstock.filters.expression import Expression, normalise
 from penstock.matching.matcher import Matcher
 from penstock.spark import workers
 from penstock.spark.encoding import cut, encoded, joined, pack, unpack, write_block
 from penstock.spark.workers import Block, Found, gathered, give_ids, give_lists, give_rows, in_pieces, match
 from spark_cases import Rows, expected, rows
+from strategies import all_constraints
 
 pytestmark = pytest.mark.usefixtures("_no_sync")
 
@@ -27,6 +29,7 @@ Subscriptions = list[tuple[str, Expression]]
 IDS = st.one_of(
     st.sampled_from(("alice", "bob", "ça", "d", "1", "\U0010ffff")), st.sampled_from((-1, 1, 9, 10))
 )
+CLAUSES = clauses_of(all_constraints(NAMES))
 SUBSCRIPTIONS = st.lists(st.tuples(IDS.map(str), PREDICATE), max_size=12)
 
 
@@ -85,6 +88,21 @@ def test_blocks_on_disk_find_what_brute_force_finds(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         check(subscriptions, given_rows, blocks_of(subscriptions, blocks, 2, Path(folder)))
+
+
+@pytest.mark.property
+@given(
+    st.lists(st.tuples(IDS.map(str), st.one_of(CLAUSES, PREDICATE)), max_size=6),
+    rows(),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_blocks_find_what_filters_with_clauses_say(
+    subscriptions: Subscriptions, given_rows: Rows, blocks: int, on_disk: bool
+) -> None:
+    with keeping(), tempfile.TemporaryDirectory() as folder:
+        made = blocks_of(subscriptions, blocks, 2, Path(folder) if on_disk else None)
+        check(subscriptions, given_rows, made)
 
 
 FOUND = st.lists(st.lists(st.sampled_from(("a", "b", "é", "")), max_size=5), max_size=12)

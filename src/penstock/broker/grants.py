@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from penstock.errors import FilterError, LimitError, PenstockError
+from penstock.filters.filter import ALWAYS
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import covers
@@ -118,7 +119,7 @@ def _union(verb: Verb, texts: Iterable[str]) -> Predicate | None:
         union = Predicate(f for part in parts for f in part.filters)
     except PenstockError as error:
         raise FilterError(f"the grants to {verb} together: {error}") from None
-    return None if any(not f.conditions for f in union.filters) else union
+    return None if ALWAYS in union.filters else union
 
 
 def _parsed(verb: Verb, number: int, text: str) -> Predicate:

@@ -377,7 +377,8 @@ def _columns(table: "pa.Table") -> str:
     named = {
         name
         for one in (*subscriptions(), ADDED)
-        for box in parse(one.filter).filters
+        for f in parse(one.filter).filters
+        for box in f.boxes()
         for name in box.conditions
     }
     columns = [f"{field.name} {_TYPES[str(field.type)]}" for field in table.schema if field.name in named]

@@ -19,6 +19,7 @@ from penstock.cli.progress import progress
 from penstock.errors import InputError
 from penstock.filters.predicate import Predicate
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.computed import families_in, plain_names
 from penstock.matching.matcher import Matcher
 from penstock.matching.reading import families_asked
 from penstock.matching.sampling import rows_of
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     mismatches = Mismatches(families)
     if subscriptions_format is None:
         matcher = Matcher.load(options.subscriptions)
-        mismatches.expect_names(matcher.names)
+        mismatches.expect_names(plain_names(matcher.names))
         note_if_cold()
     else:
         matcher = load(options.subscriptions, subscriptions_format, language_of(options), mismatches.expect)
@@ -136,9 +137,8 @@ class Mismatches:
     def expect(self, predicate: Predicate) -> None:
         """Take note of what a filter asks for."""
         for f in predicate.filters:
-            for name, states in f.conditions.items():
-                if isinstance(states.kind, Family):
-                    self._wanted.setdefault(name, set()).add(states.kind)
+            for name, family in families_in(f):
+                self._wanted.setdefault(name, set()).add(family)
 
     def expect_names(self, names: Iterable[str]) -> None:
         """Take note of the attributes that compiled filters name; `settle` tells later how."""

@@ -44,6 +44,8 @@ def describe_filter(
         if described is None:
             described = known[item] = describe_states(*item)
         parts += described
+    for clause in f.clauses:
+        parts.append(_one_or(Or, [describe_filter(alternative, known) for alternative in clause]))
     return _one_or(And, parts)
 
 

@@ -19,7 +19,20 @@ from penstock.model.values import Family
 
 
 def canonical(filters: Iterable[Filter], work: Work) -> tuple[Filter, ...]:
-    """The canonical form, sorted."""
+    """The canonical form, sorted; filters with clauses, each of them settled, stand last."""
+    given = list(filters)
+    with_clauses = {f for f in given if f.clauses}
+    if not with_clauses:
+        return _canonical(given, work)
+    plain = _canonical((f for f in given if not f.clauses), work)
+    shelves = Shelves(plain)
+    # They are not merged with others: what is true of a merged box need not be true of clauses any more.
+    work.spend(sum(map(weight, with_clauses)))
+    kept = [f for f in with_clauses if not shelves.has_cover(f, work)]
+    return (*plain, *sorted(kept, key=Filter.sort_key))
+
+
+def _canonical(filters: Iterable[Filter], work: Work) -> tuple[Filter, ...]:
     found = {f for f in filters if f.satisfiable}
     work.compared = 0
     if len(found) < 2:

@@ -14,7 +14,7 @@ absent). The 200 pairs become 202 filters.
 Three shortcuts come first. A disjunction of a single filter must hold, and narrows the others. Disjunctions
 that share no attribute are expanded separately. A question that came up before is not answered again. All
 work is counted. Independent disjunctions still multiply: `(a = 1 or b = 1) and (c = 1 or d = 1) and …` has
-no shorter form.
+no shorter form. Where they become too many they are kept as they are: see `clauses`.
 """
 
 from collections import Counter, defaultdict
@@ -59,6 +59,11 @@ def expand(factors: Iterable[Iterable[Filter]], work: Work) -> tuple[Filter, ...
         whole = Heft(sum(heft.cuts for heft in hefts), sum(heft.patterns for heft in hefts))
         work.compared *= whole.covering(whole)
     return tuple(ordered(found) if len(parts) > 1 else found)
+
+
+def propagated(clauses: Clauses, work: Work) -> tuple[Filter, list[Clause]]:
+    """What must hold anyway, and the other clauses as far as that leaves them open; see `clauses`."""
+    return _Expansion(work).propagated(clauses)
 
 
 class _Expansion:

@@ -3,28 +3,24 @@
 `normalise` brings an expression into a `Predicate`: `not` is pushed to the leaves, where each operator
 has its opposite, and `and` over `or` becomes `or` over `and`, bottom up, so that what can be merged is merged
 before it multiplies. A few factors are multiplied out, which gives the filters that people expect; many are
-expanded attribute by attribute (`expansion`), which gives few.
+expanded attribute by attribute (`expansion`), which gives few. What would still be too many stays a filter
+with clauses (`clauses`).
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
-from math import prod
-from typing import Final
 
 import msgspec
 
 from penstock.errors import FilterError, LimitError
+from penstock.filters.clauses import conjunction
 from penstock.filters.constraint import Constraint
 from penstock.filters.disjunction import canonical, unite
-from penstock.filters.expansion import expand
-from penstock.filters.filter import NEVER, Filter, box, check_patterns
+from penstock.filters.filter import NEVER, Filter, box, check_patterns, with_clauses
 from penstock.filters.predicate import Predicate, of_canonical, within_limit
 from penstock.filters.valuesets import ValueSet, intersection_of
-from penstock.filters.work import Work, combining, crossing, size_of, weight
+from penstock.filters.work import Work, combining, size_of, weight
 from penstock.model.limits import DEPTH_MAX
-
-_MULTIPLIED: Final = 16
-"""Filters that factors may multiply out to; with more they are expanded."""
 
 
 class And(msgspec.Struct, frozen=True):
@@ -54,6 +50,16 @@ def normalise(expression: Expression, work: Work | None = None) -> Predicate:
     predicate = _normalised(expression, work)
     work.check_readable(predicate.filters)
     return predicate
+
+
+def kept(expression: Expression) -> Filter:
+    """The filter with clauses that an expression, described from one, says: just as it was, and quickly."""
+    parts = expression.parts if isinstance(expression, And) else (expression,)
+    conditions = [part for part in parts if isinstance(part, Constraint)]
+    # The conditions of one attribute may be a disjunction, too.
+    factors = [normalise(part).filters for part in parts if not isinstance(part, Constraint)]
+    leaf = _drawn_in(Filter(conditions), [factor[0] for factor in factors if len(factor) == 1], Work())
+    return with_clauses(leaf.conditions, (factor for factor in factors if len(factor) > 1))
 
 
 def size(expression: Expression) -> int:
@@ -131,22 +137,13 @@ def _product(leaf: Filter, factors: set[tuple[Filter, ...]], work: Work) -> tupl
     """The canonical disjunction of one filter and several disjunctions, all of which must hold."""
     if () in factors:
         return ()
-    leaf = _drawn_in(leaf, [factor[0] for factor in factors if len(factor) == 1], work)
-    factors = {factor for factor in factors if len(factor) > 1}
+    single = [factor[0] for factor in factors if len(factor) == 1]
+    leaf = _drawn_in(leaf, single, work)
+    factors = {factor for factor in factors if len(factor) > 1}.union(*(f.clauses for f in single))
     if not leaf.satisfiable:
         return ()
     work.compared = 0
-    if prod(map(len, factors)) > _MULTIPLIED:
-        return within_limit(expand([(leaf,), *factors], work))
-    product: tuple[Filter, ...] = (leaf,)
-    # Merging on the way is greedy: the order of the factors must not come from the text.
-    for factor in sorted(factors, key=lambda filters: [f.sort_key() for f in filters]):
-        work.spend(sum(crossing(left, right) for left in product for right in factor))
-        both = [left.intersection(right) for left in product for right in factor]
-        product = within_limit(canonical(both, work))
-        if not product:
-            break
-    return product
+    return within_limit(conjunction(leaf, factors, work))
 
 
 def _drawn_in(leaf: Filter, others: list[Filter], work: Work) -> Filter:

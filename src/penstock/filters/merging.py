@@ -16,6 +16,7 @@ import msgspec
 
 from penstock.errors import FilterError
 from penstock.filters import cuts
+from penstock.filters.clauses import steps_of
 from penstock.filters.disjunction import canonical
 from penstock.filters.estimate import Distribution, Estimator, as_distributions
 from penstock.filters.filter import Filter, box
@@ -74,10 +75,14 @@ def merge(
     known = as_distributions(distributions)
     given = [f for predicate in predicates for f in as_predicate(predicate).filters]
     work = Work.on(given)
-    union = canonical(given, work)
-    work.check_readable(union)
+    whole = canonical(given, work)
+    work.kept = sum(steps_of(f) for f in whole if f.clauses)
+    work.check_readable(whole)
+    # Filters with clauses stay as they are: no box would say what they say.
+    union = tuple(f for f in whole if not f.clauses)
+    kept = whole[len(union) :]
     if budget == 0 or not union:
-        return Merge(of_canonical(within_limit(union)), perfect=True, excess=0.0)
+        return Merge(of_canonical(within_limit(whole)), perfect=True, excess=0.0)
     estimator = Estimator(within_limit(union), known)
     wanted = _share_of_all(union, (), estimator, at_least=True)
     allowed = budget * wanted / (1 - budget) if budget < 1 else math.inf
@@ -88,10 +93,12 @@ def merge(
         if excess <= _hair_above(budget * (wanted + excess)):
             perfect = all(covered_by_union(f, union) for f in merged)
             share = excess / (wanted + excess) if wanted + excess > 0 else 0.0
-            return Merge(of_canonical(merged), perfect=perfect, excess=share)
+            if kept:
+                merged = canonical((*merged, *kept), Work.on((*merged, *kept)))
+            return Merge(of_canonical(within_limit(merged)), perfect=perfect, excess=share)
         # Greedy steps are priced one by one; shares of patterns do not add up exactly.
         allowed /= 4
-    return Merge(of_canonical(union), perfect=True, excess=0.0)
+    return Merge(of_canonical(whole), perfect=True, excess=0.0)
 
 
 def smallest_box(a: Filter, b: Filter) -> Filter:

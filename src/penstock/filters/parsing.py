@@ -47,7 +47,7 @@ def parse(
         try:
             if request:
                 check_request(text)
-                return read(text, Work.for_request())
+                return read(text, Work.for_request(len(text)))
             return read(text)
         except RecursionError:
             # Only where the caller's own stack is nearly full: texts may nest DEPTH_MAX deep.

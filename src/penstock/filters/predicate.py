@@ -8,6 +8,7 @@ disjunctions over several attributes may slice the same events differently: `ide
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import FilterError, LimitError
+from penstock.filters.clauses import settled
 from penstock.filters.disjunction import canonical
 from penstock.filters.filter import Filter, check_size
 from penstock.filters.work import Work
@@ -29,6 +30,8 @@ class Predicate:
             if not isinstance(f, Filter):
                 raise FilterError(f"a predicate is made of filters, not of {type(f).__name__}")
         work = Work.on(given)
+        if any(f.clauses for f in given):
+            given = [one for f in given for one in (settled(f, work) if f.clauses else (f,))]
         self.filters, self._hash = within_limit(canonical(given, work)), None
         work.check_readable(self.filters)
 

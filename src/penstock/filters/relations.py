@@ -10,6 +10,10 @@ remains that none of them touches. Within `COVERING_WORK_MAX` steps this is comp
 are exact (bool, number, time, ordered and prefix string constraints). Past it, and with suffix, substring
 and LIKE patterns, it is sound: a cover may go unnoticed, none is ever claimed falsely.
 
+Filters with clauses (`penstock.filters.clauses`) are compared soundly, not completely. One is covered if its
+box is, or if it is covered whichever alternative of one of its clauses holds. It covers what its box covers
+and what implies each of its clauses.
+
 Comparing pairs of filters counts towards the limit too. When it is reached, `covers` answers false and
 `overlaps` answers true.
 """
@@ -17,7 +21,7 @@ Comparing pairs of filters counts towards the limit too. When it is reached, `co
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from penstock.filters.filter import Filter, working_box
+from penstock.filters.filter import Clause, Filter, working_box
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.shelves import Shelves
 from penstock.filters.valuesets import ABSENT, EXISTS
@@ -31,7 +35,7 @@ _FEW: Final = 64
 def covers(f: PredicateLike, g: PredicateLike, allowance: "Allowance | None" = None) -> bool:
     """Whether every event that matches `g` matches `f`; never true unless so (see the module)."""
     f, g = as_predicate(f), as_predicate(g)
-    if len(f.filters) == 1 and len(g.filters) == 1:
+    if len(f.filters) == 1 and len(g.filters) == 1 and not g.filters[0].clauses:
         return f.filters[0].covers(g.filters[0])
     allowance = allowance or Allowance()
     if f.filters == g.filters:
@@ -83,9 +87,29 @@ def _is_covered(
                 return False
             if general.covers(special):
                 return True
-    if len(union) < 2 or allowance.left <= 0:
+    if allowance.left <= 0:
         return False
-    return next(remainder(special, union, allowance), None) is None
+    plain = tuple(f for f in union if not f.clauses) if any(f.clauses for f in union) else union
+    if len(plain) > 1 and next(remainder(special, plain, allowance), None) is None:
+        return True
+    return any(_is_clause_covered(special, clause, union, shelves, allowance) for clause in special.clauses)
+
+
+def _is_clause_covered(
+    special: Filter,
+    clause: Clause,
+    union: tuple[Filter, ...],
+    shelves: Shelves | None,
+    allowance: "Allowance",
+) -> bool:
+    """Whether a filter is covered whichever of a clause's alternatives holds."""
+    box_alone = special.without_clauses()
+    for alternative in clause:
+        allowance.spend(2 + len(box_alone.conditions))
+        one = box_alone.intersection(alternative)
+        if one.satisfiable and not _is_covered(one, union, shelves, allowance):
+            return False
+    return True
 
 
 class Allowance:

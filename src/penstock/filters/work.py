@@ -10,6 +10,7 @@ form must be cheap to print and to read as well, because the next broker reads i
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from penstock.errors import LimitError
@@ -30,6 +31,9 @@ _COMPARED: Final = 2
 _COMPARED_CHARACTERS: Final = 8
 """Steps that comparing two patterns takes, and how many of their characters are compared in one more."""
 
+_READ: Final = 2
+"""Characters of a client's text that are read in one step."""
+
 _PRINTED: Final = 10
 """Steps that printing a condition, and finding it in a text, take."""
 
@@ -41,7 +45,7 @@ _SWEPT: Final = 4
 class Work:
     """Counts the steps of one operation; raises LimitError past its limit."""
 
-    __slots__ = ("compared", "left", "limit", "strict")
+    __slots__ = ("compared", "kept", "left", "limit", "strict")
 
     def __init__(self, limit: int = EXPANSION_WORK_MAX, *, strict: bool = False) -> None:
         self.limit = limit
@@ -50,6 +54,8 @@ class Work:
         """Whether what is made must be cheap to read, too."""
         self.compared = 0
         """Steps of comparing filters when the latest disjunction is brought into canonical form again."""
+        self.kept = 0
+        """Steps of bringing clauses that were kept into canonical form again; see `clauses`."""
 
     @classmethod
     def of_size(cls, size: int) -> "Work":
@@ -62,9 +68,11 @@ class Work:
         return cls.of_size(sum(map(_size, filters)))
 
     @classmethod
-    def for_request(cls) -> "Work":
-        """Work on a client's request: no broker may be kept waiting by it."""
-        return cls(strict=True)
+    def for_request(cls, length: int = 0) -> "Work":
+        """Work on a client's request of so many characters: no broker may be kept waiting by it."""
+        work = cls(strict=True)
+        work.spend(length // _READ)
+        return work
 
     @property
     def spent(self) -> int:
@@ -88,8 +96,8 @@ class Work:
 
         For a request it must also be cheap to print and to read.
         """
-        if len(filters) > 1:
-            steps = self.compared + sum(map(_reading, filters))
+        if len(filters) > 1 or self.kept:
+            steps = self.compared + self.kept + sum(map(_reading, filters))
             allowed = EXPANSION_WORK_MAX + _EACH * sum(map(_size, filters))
             if self.strict:
                 steps += sum(map(_printing, filters))
@@ -108,7 +116,8 @@ def size_of(states: ValueSet) -> int:
 
 
 def _size(f: Filter) -> int:
-    return sum(map(size_of, f.conditions.values()))
+    size = sum(map(size_of, f.conditions.values()))
+    return size + sum(_size(one) for clause in f.clauses for one in clause) if f.clauses else size
 
 
 def weight(f: Filter) -> int:
@@ -119,7 +128,7 @@ def weight(f: Filter) -> int:
             steps += len(states.cuts) // _CUTS
         if states.required or states.forbidden:
             steps += weight_of_patterns(states)
-    return steps
+    return steps + sum(map(weight, chain.from_iterable(f.clauses))) if f.clauses else steps
 
 
 def weight_of_patterns(states: ValueSet) -> int:
@@ -193,8 +202,11 @@ class Heft(NamedTuple):
 
 
 def _reading(f: Filter) -> int:
-    """The steps of reading a filter as part of a disjunction, without comparing it with the others."""
-    steps = 4 * weight(f)
+    """The steps of reading a filter as part of a disjunction, without comparing it with the others.
+
+    Those for its clauses are counted where they are made.
+    """
+    steps = 4 * weight(f.without_clauses())
     for states in f.conditions.values():
         if len(states.required) + len(states.forbidden) > 1:
             steps += combining((states,))
@@ -203,4 +215,5 @@ def _reading(f: Filter) -> int:
 
 def _printing(f: Filter) -> int:
     """The steps that printing a filter, and cutting its text into constraints, take."""
-    return 2 + sum(_PRINTED + len(states.cuts) for states in f.conditions.values())
+    steps = 2 + sum(_PRINTED + len(states.cuts) for states in f.conditions.values())
+    return steps + sum(map(_printing, chain.from_iterable(f.clauses))) if f.clauses else steps

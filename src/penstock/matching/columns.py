@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from penstock.filters.filter import Filter
 from penstock.filters.valuesets import ValueSet
+from penstock.matching.computed import IS_TRUE, attributes_in, name_of
 from penstock.model.values import Family
 
 _EXACT: Final = 2**53
@@ -99,11 +100,18 @@ class ColumnsBuilder:
         self._conditions: list[int] = []
         self._attributes: list[str] = []
         self._sets: list[ValueSet] = []
+        self._behind: dict[str, None] = {}
+        """The attributes that computed ones depend on."""
 
     def add(self, number: int, given: Filter) -> None:
         """Add a filter under the number of an id."""
         self.ids.append(number)
-        if given.satisfiable:
+        if given.clauses:
+            self._conditions.append(1)
+            self._attributes.append(name_of(given))
+            self._sets.append(IS_TRUE)
+            self._behind.update(dict.fromkeys(attributes_in(given)))
+        elif given.satisfiable:
             conditions = given.conditions
             self._conditions.append(len(conditions))
             self._attributes += conditions
@@ -119,14 +127,17 @@ class ColumnsBuilder:
         self._conditions += other._conditions
         self._attributes += other._attributes
         self._sets += other._sets
+        self._behind.update(other._behind)
 
     def __len__(self) -> int:
         return len(self.ids) - len(self.removed)
 
     def new_names(self) -> list[str]:
         """Attributes that have no number yet."""
-        new = set(self._attributes) - self.names.keys() - {_NO_NAME}
-        return [name for name in dict.fromkeys(self._attributes) if name in new] if new else []
+        new = {*self._attributes, *self._behind} - self.names.keys() - {_NO_NAME}
+        return (
+            [name for name in dict.fromkeys((*self._attributes, *self._behind)) if name in new] if new else []
+        )
 
     def build(self) -> Columns:
         """All filters that were added and not removed."""

@@ -45,6 +45,8 @@ def explanations(snapshot: "Snapshot", names: dict[str, int], batch: Batch) -> l
 
 def found_by(table: Table, position: int, f: Filter) -> Filter:
     """The conditions of a filter that its place is about."""
+    if f.clauses:
+        return f
     names = {table.names[slot] for slot in access_slots(table, position)}
     return box({name: states for name, states in f.conditions.items() if name in names})
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, PenstockError
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NO_EVENT, STRING, TRUE, Batch
+from penstock.matching.computed import is_computed, unread
 from penstock.matching.kernels import json_blocks, json_lines, json_names, json_values
 from penstock.model.events import NO_ATTRIBUTE, Unsupported, decode_object, flatten, is_skip
 from penstock.model.limits import INTEGER_MAX, INTEGER_MIN, NESTING_MAX
@@ -41,7 +42,11 @@ class WantedNames:
     node_count: int
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.numbers = {check_name(name): number for number, name in enumerate(names)}
+        # Computed attributes are in no event; they keep their places.
+        names = [unread(at) if is_computed(name) else name for at, name in enumerate(names)]
+        self.numbers = {
+            name if is_computed(name) else check_name(name): number for number, name in enumerate(names)
+        }
         if len(self.numbers) < len(names):
             raise EventError("a name is wanted twice")
         self._prefixes = {

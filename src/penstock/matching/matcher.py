@@ -79,7 +79,7 @@ class Matcher:
                 key, predicate = pair
                 keys.append(check_id(key))
                 # A filter alone need not be brought into the form of a predicate.
-                if isinstance(predicate, Filter) and predicate.satisfiable:
+                if isinstance(predicate, Filter) and predicate.satisfiable and not predicate.clauses:
                     given.add(at, predicate)
                     continue
                 for f in as_predicate(predicate).filters or (NEVER,):
@@ -161,7 +161,7 @@ class Matcher:
         with self._store.lock:
             snapshot = self._store.snapshot()
             for batch in self._batches(events, unsupported, snapshot.names):
-                snapshot.sample.see(batch)
+                snapshot.sample.see(snapshot.completed(batch))
             self._store.compact(anew=True)
 
     # Matching
@@ -174,7 +174,7 @@ class Matcher:
         builder.add(attributes)
         snapshot.sample.see_one(attributes)
         self._store.tidy()
-        return self._match(snapshot, builder.build())[0]
+        return self._match(snapshot, snapshot.completed(builder.build()))[0]
 
     def match_batch(
         self,
@@ -189,7 +189,8 @@ class Matcher:
         """
         snapshot = self._store.snapshot()
         found = []
-        for batch in self._batches(events, unsupported, snapshot.names):
+        for given in self._batches(events, unsupported, snapshot.names):
+            batch = snapshot.completed(given)
             snapshot.sample.see(batch)
             found.append(self._match(snapshot, batch))
         self._store.tidy()
@@ -206,7 +207,7 @@ class Matcher:
         if isinstance(lines, memoryview) and not lines.c_contiguous:
             lines = lines.tobytes()
         snapshot = self._store.snapshot()
-        batch = read_json_lines(lines, self._wanted_names(snapshot), unsupported)
+        batch = snapshot.completed(read_json_lines(lines, self._wanted_names(snapshot), unsupported))
         snapshot.sample.see(batch)
         self._store.tidy()
         return self._match(snapshot, batch)
@@ -219,7 +220,7 @@ class Matcher:
         from penstock.matching.packed_events import read_packed
 
         snapshot = self._store.snapshot()
-        batch = read_packed(data, offsets, self._wanted_names(snapshot))
+        batch = snapshot.completed(read_packed(data, offsets, self._wanted_names(snapshot)))
         snapshot.sample.see(batch)
         self._untidied += len(batch.start)
         if self._untidied >= _TIDY_EVERY:
@@ -256,6 +257,7 @@ class Matcher:
         calls it (`learn`, `save`), may number attributes anew: no other thread may do so meanwhile.
         """
         snapshot = self._store.snapshot()
+        batch = snapshot.completed(batch)
         snapshot.sample.see(batch)
         self._store.tidy()
         return self._match(snapshot, batch)
@@ -317,7 +319,7 @@ class Matcher:
         snapshot = self._store.snapshot()
         builder = BatchBuilder(snapshot.names)
         builder.add(attributes)
-        return explanations(snapshot, snapshot.names, builder.build())
+        return explanations(snapshot, snapshot.names, snapshot.completed(builder.build()))
 
     def stats(
         self,
@@ -338,6 +340,7 @@ class Matcher:
             if events is None
             else joined(self._batches(events, unsupported, snapshot.names))
         )
+        batch = None if batch is None else snapshot.completed(batch)
         return stats_of(snapshot, snapshot.names, batch, self._store.home.nbytes, self._store.live_ids, top)
 
     def filters(self, key: Id) -> list[Filter]:

@@ -16,6 +16,7 @@ from penstock.filters.patterns import ONE, RUN
 from penstock.filters.valuesets import Presence, ValueSet
 from penstock.matching.columns import NEVER, PATTERN_ONLY, Columns, offsets_of
 from penstock.matching.compile import shape_of, symbols_of
+from penstock.matching.computed import families_in, filter_of, is_computed, raised
 from penstock.matching.kernels import patterns as pattern_kernels
 from penstock.matching.kernels.read import read_conditions
 from penstock.matching.kernels.results import find_all
@@ -206,11 +207,13 @@ def families_asked(tables: Iterable[Table]) -> Iterator[set[tuple[str, Family]]]
             positions = np.arange(first, min(table.size, first + _FILTERS))
             _, slot, kind, *_ = read_conditions(table.cells, table.filters, table.patterns.slot, positions)
             pairs = np.unique(slot.astype(np.int64) << 8 | kind)
-            yield {
+            asked = {
                 (table.names[pair >> 8], plain[pair & 0xFF])
                 for pair in pairs.tolist()
                 if pair & 0xFF in plain
             }
+            computed = [pair for pair in asked if is_computed(pair[0])]
+            yield asked.difference(computed).union(*(families_in(filter_of(name)) for name, _ in computed))
 
 
 def conditions_at(table: Table, positions: NDArray[np.int64]) -> int:
@@ -251,7 +254,7 @@ def _filter(columns: Columns, f: int) -> Filter:
     # Several conditions on one attribute may leave it nothing to be.
     if any(states.is_empty for states in conditions.values()):
         return NEVER_FILTER
-    return box(conditions)
+    return raised(box(conditions))
 
 
 def value_set(columns: Columns, c: int) -> ValueSet:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.matching.computed import with_attributes
 from penstock.matching.homes import NOWHERE, Homes
 from penstock.matching.ids import IdTable
 from penstock.matching.parts import Part
@@ -49,7 +50,7 @@ def renumbered_ids(ids: IdTable, homes: Homes, parts: Sequence[Part]) -> Ids:
 
 def renumbered_names(names: dict[str, int], sample: Sample, parts: Sequence[Part]) -> Names:
     """Leave out attributes that the tables have no slot for."""
-    used = {name for part in parts for name in part.table.names}
+    used = with_attributes(name for part in parts for name in part.table.names)
     kept = [name for name in names if name in used]
     number_of = np.full(len(names), -1, np.int32)
     number_of[[names[name] for name in kept]] = np.arange(len(kept), dtype=np.int32)

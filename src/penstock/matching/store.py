@@ -18,6 +18,7 @@ from penstock.filters.filter import Filter
 from penstock.matching.batch import Batch
 from penstock.matching.columns import Columns, ColumnsBuilder
 from penstock.matching.compile import TABLE_ATTRIBUTES_MAX, compile_table
+from penstock.matching.computed import Computed, with_attributes
 from penstock.matching.delta import Delta, forecast_of
 from penstock.matching.forking import look_after
 from penstock.matching.homes import BUFFERED, NOWHERE, SEVERAL, Homes
@@ -77,6 +78,12 @@ class Snapshot(NamedTuple):
     """Where to show events that are encoded with these numbers."""
     integers: bool
     """Whether all ids that have filters are integers; where none has any, whether the last ones were."""
+    computed: Computed
+    """The attributes that batches have to be completed with."""
+
+    def completed(self, batch: Batch) -> Batch:
+        """The batch as the parts match it."""
+        return self.computed.completed(batch, self.names) if self.computed else batch
 
 
 class Store:
@@ -95,6 +102,7 @@ class Store:
         """Whether the large table was compiled with a sample of events."""
         self._homes = Homes()
         self._buffer = ColumnsBuilder(self.names)
+        self._computed = Computed({})
         self._parts: tuple[Part | Delta, ...] = ()
         self._delta: Delta | None = None
         """The delta that filters are added to: the last part, if there is one."""
@@ -359,7 +367,8 @@ class Store:
         shared = self._shared and len(parts) > 1
         if self.live_ids:
             self._integers = not self._live_texts
-        made = Snapshot(parts, self.ids, shared, self.names, self.sample, self._integers)
+        self._computed = self._computed.extended(self.names)
+        made = Snapshot(parts, self.ids, shared, self.names, self.sample, self._integers, self._computed)
         # What is in the buffer has to be made a part first.
         self._current = None if self._buffer.ids else made
         return made
@@ -481,6 +490,7 @@ class Store:
             return
         self.names, self.sample, self._parts = renumbered_names(self.names, self.sample, tables)
         self._buffer = ColumnsBuilder(self.names)
+        self._computed = Computed({})
         self._forecast = None
 
     def compact(self, *, anew: bool = False) -> Table | None:
@@ -506,7 +516,7 @@ class Store:
         made = cls()
         made.ids = ids
         if table is not None:
-            made.names.update({name: number for number, name in enumerate(table.names)})
+            made.names.update({name: number for number, name in enumerate(with_attributes(table.names))})
             made._register(table.filters.ids)
             made._put_table(Part(table))
             made.learnt = learnt

@@ -89,6 +89,8 @@ class View:
 
     def found_by(self, position: int, f: Filter, names: dict[str, int]) -> Filter:
         """The conditions of a filter by which events find it."""
+        if f.clauses:
+            return f
         numbers: set[int] = set()
         # Not the delta's own entries: those of filters that have been removed since are gone.
         for run in (self._older, self._newer):

@@ -53,6 +53,10 @@ the interpreter's recursion limit."""
 CONSTRAINTS_MAX: Final = 1_024
 """Attributes that one filter (conjunction) constrains."""
 
+CLAUSES_MAX: Final = 1_024
+"""Clauses (`a != 1 or b != 1`) of one filter that are kept because they would be too many filters: each is
+tested where the rest of the filter matches."""
+
 DISJUNCTS_MAX: Final = 2_048
 """Filters (conjunctions) of one predicate, after merging. Relations between predicates compare pairs."""
 

@@ -9,6 +9,8 @@ Ends are floats. Rounding to the nearest float is monotone, and so is reading th
 a number: when a <= b, the float of a is not above that of b. Comparing the floats may take two ends for the
 same that are not, never for the wrong way round; a false "may" is all that can come of it.
 
+A clause of a filter (`penstock.filters.clauses`) demands what all its alternatives demand.
+
 A shape is exact when it tells all there is to know: one filter, each attribute one interval, each end a float
 without rounding. Between exact shapes `may_cover` is `covers`.
 
@@ -23,7 +25,7 @@ from math import inf
 from operator import le
 from typing import Final
 
-from penstock.filters.filter import Filter
+from penstock.filters.filter import Clause, Filter
 from penstock.filters.predicate import Predicate
 from penstock.filters.valuesets import Presence, ValueSet
 from penstock.model.values import Family
@@ -129,7 +131,28 @@ def _columns(f: Filter) -> tuple[dict[str, _Column], bool]:
             continue
         column = columns[name] = _column(states)
         exact = exact and column[3]
+    for clause in f.clauses:
+        exact = False
+        for name, demanded in _demanded(clause).items():
+            known = columns.get(name)
+            columns[name] = demanded if known is None else _both(known, demanded)
     return columns, exact
+
+
+def _demanded(clause: Clause) -> dict[str, _Column]:
+    """What all alternatives of a clause demand."""
+    columns, _ = _columns(clause[0])
+    for alternative in clause[1:]:
+        others, _ = _columns(alternative)
+        columns = {name: _joined(columns[name], others[name]) for name in columns if name in others}
+    return columns
+
+
+def _both(a: _Column, b: _Column) -> _Column:
+    """What is demanded where both are; a filter that demands two families at once matches nothing."""
+    if a[0] == NO_HULL or b[0] == NO_HULL:
+        return b if a[0] == NO_HULL else a
+    return a if a[0] != b[0] else (a[0], max(a[1], b[1]), min(a[2], b[2]), False)
 
 
 def _column(states: ValueSet) -> _Column:

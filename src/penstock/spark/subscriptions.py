@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.errors import InputError, PenstockError
 from penstock.filters.parsing import LANGUAGES, Language
+from penstock.matching.computed import plain_names
 from penstock.spark.caches import have_kernel_cache
 from penstock.spark.choices import check_choice
 from penstock.spark.encoding import (
@@ -188,7 +189,7 @@ def _on_driver(
     whole = joined(found)
     parts = [whole] if blocks == 1 else cut(whole, blocks)
     made = [write_block(part, folder / block_name(at), sample) for at, part in enumerate(parts)]
-    return _Made(list(whole.columns.names), made, rejected, len(rejected))
+    return _Made(plain_names(whole.columns.names), made, rejected, len(rejected))
 
 
 def _on_executors(
@@ -299,4 +300,4 @@ def _compiled(
 ) -> tuple[list[str], BlockFacts]:
     # By attempt: a task may run twice at the same time.
     place = folder / f"{block_name(number)}-{attempt}"
-    return list(given.columns.names), write_block(given, place, sample)
+    return plain_names(given.columns.names), write_block(given, place, sample)

@@ -230,10 +230,13 @@ def _read(folder: Path) -> Table:
 
 
 def _of_matcher(folder: Path) -> Table:
+    from penstock.matching.computed import plain_names
     from penstock.matching.matcher import Matcher
 
     matcher = Matcher.load(folder)
-    return Table(str(folder), None, tuple(sorted(matcher.names)), False, (facts_of(matcher, folder, "."),))
+    return Table(
+        str(folder), None, tuple(sorted(plain_names(matcher.names))), False, (facts_of(matcher, folder, "."),)
+    )
 
 
 def facts_of(matcher: "Matcher", folder: Path, name: str) -> BlockFacts:

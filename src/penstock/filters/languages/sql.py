@@ -26,7 +26,7 @@ from penstock.errors import FilterError, FilterSyntaxError, LimitError, Penstock
 from penstock.filters import patterns
 from penstock.filters.constraint import Constraint
 from penstock.filters.describe import describe, describe_filter
-from penstock.filters.expression import And, Expression, Not, Or, normalise
+from penstock.filters.expression import And, Expression, Not, Or, kept, normalise
 from penstock.filters.filter import Filter
 from penstock.filters.languages.literals import check_text, read_number, write_number
 from penstock.filters.predicate import Predicate
@@ -78,6 +78,11 @@ _CONDITION: Final = "a condition such as price > 10"
 def parse(text: str, work: Work | None = None) -> Predicate:
     """Read a predicate from SQL text, or raise FilterSyntaxError with the place."""
     return normalise(_Parser(check_text(text)).whole(), work)
+
+
+def parse_kept(text: str) -> Filter:
+    """Read back a filter with clauses from what `write_filter` wrote, just as it was."""
+    return kept(_Parser(check_text(text)).whole())
 
 
 def write(predicate: Predicate) -> str:

@@ -148,7 +148,7 @@ class Merging(Covering):
 
     def _imperfect(self, predicate: Predicate, trees: frozenset[str]) -> tuple[int, Predicate] | None:
         """The group of the same attributes with the merger that lets the least through, within the budget."""
-        if not self._budget or len(predicate.filters) != 1:
+        if not self._budget or not _is_box(predicate):
             return None
         found: tuple[float, int, Predicate] | None = None
         for at in list(self._alike.get((trees, tuple(predicate.filters[0].conditions)), ()))[-_CANDIDATES:]:
@@ -178,14 +178,14 @@ class Merging(Covering):
     def _listed(self, at: int) -> list[Likeness]:
         group = self._groups[at]
         likenesses = _likenesses(group.merger, group.trees)
-        if self._budget and len(group.merger.filters) == 1:
+        if self._budget and _is_box(group.merger):
             likenesses.append((group.trees, tuple(group.merger.filters[0].conditions)))
         return likenesses
 
 
 def _likenesses(predicate: Predicate, trees: frozenset[str]) -> list[Likeness]:
     """For each attribute: the trees, and the conditions on all the others."""
-    if len(predicate.filters) != 1:
+    if not _is_box(predicate):
         return []
     conditions = predicate.filters[0].conditions
     return [
@@ -194,8 +194,12 @@ def _likenesses(predicate: Predicate, trees: frozenset[str]) -> list[Likeness]:
     ]
 
 
+def _is_box(predicate: Predicate) -> bool:
+    return len(predicate.filters) == 1 and not predicate.filters[0].clauses
+
+
 def is_fit(merger: Predicate) -> bool:
-    """Whether a merger is worth asking for: one filter, and not too large."""
-    return len(merger.filters) == 1 and all(
+    """Whether a merger is worth asking for: one filter, without clauses, and not too large."""
+    return _is_box(merger) and all(
         len(states.cuts) <= CUTS_MAX for states in merger.filters[0].conditions.values()
     )

@@ -56,7 +56,7 @@ class Alike(NamedTuple):
 def likenesses(data: bytes) -> list[bytes]:
     """For each attribute of a filter a hash of all else that a filter must say to be merged with it."""
     predicate = decode(data)
-    if len(predicate.filters) != 1:
+    if not _is_box(predicate):
         return []
     (f,) = predicate.filters
     found = []
@@ -67,6 +67,11 @@ def likenesses(data: bytes) -> list[bytes]:
         parts = of_canonical((box({name: kind}), f.replace(name, None)))
         found.append(blake2b(encode(parts), digest_size=16).digest())
     return found
+
+
+def _is_box(predicate: Predicate) -> bool:
+    """Whether a predicate is one filter, without clauses: nothing else is merged."""
+    return len(predicate.filters) == 1 and not predicate.filters[0].clauses
 
 
 def perfect(rows: Iterable[tuple[str, bytes]]) -> Iterator[Candidate]:
@@ -157,11 +162,7 @@ def _alike(rows: Iterable[tuple[str, bytes]]) -> list[Alike]:
     for name, data in rows:
         ids.setdefault(data, []).append(name)
     found = [(decode(data), names) for data, names in ids.items()]
-    members = [
-        Alike(predicate.filters[0], sorted(names))
-        for predicate, names in found
-        if len(predicate.filters) == 1
-    ]
+    members = [Alike(predicate.filters[0], sorted(names)) for predicate, names in found if _is_box(predicate)]
     return sorted(members, key=lambda m: (shape_of(of_canonical((m.filter,))).key, m.filter.sort_key()))
 
 

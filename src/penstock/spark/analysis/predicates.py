@@ -35,6 +35,9 @@ PLACE: Final = ("likeness", "low", "high", "mark")
 
 _SCHEMA: Final = "id string, data binary, likeness string, low double, high double, mark long, error string"
 _FAMILIES: Final = frozenset(int(family) for family in Family)
+_TEXT: Final = b"\xc1"
+"""How the text of a predicate with clauses begins: nothing in MessagePack does."""
+
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(
     list[list[tuple[str, int, tuple[Any, ...], tuple[bytes, ...], tuple[bytes, ...]]]]
@@ -85,6 +88,8 @@ def parsed(subscriptions: "DataFrame", language: Language = "sql") -> Parsed:
 
 def encode(predicate: Predicate) -> bytes:
     """A predicate as bytes; equal ones as equal bytes."""
+    if any(f.clauses for f in predicate.filters):
+        return _TEXT + predicate.to_sql().encode()
     return _ENCODER.encode(
         [
             [
@@ -98,6 +103,8 @@ def encode(predicate: Predicate) -> bytes:
 
 def decode(data: bytes) -> Predicate:
     """The predicate of these bytes, which are ours."""
+    if data.startswith(_TEXT):
+        return parse(data[len(_TEXT) :].decode())
     return of_canonical(
         tuple(
             box(
