@@ -412,7 +412,9 @@ class Runtime:
             text = f"up to {effect.count:,} events may have been missed: they are no longer kept"
             self.notify(link, "missed", text, effect.count)
         elif isinstance(effect, Behind):
-            self._say(link, requests.Behind(effect.seconds))
+            # Not urgent: that all has come is true only behind what has.
+            link.session.push_message(write_answer(requests.Behind(effect.seconds)))
+            self.dirty[link] = None
         elif isinstance(effect, Deliver):
             self._send_block(link, effect.events.as_block(), custody, now, frame)
         elif isinstance(effect, Refuse):

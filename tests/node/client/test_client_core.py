@@ -371,6 +371,23 @@ def test_the_next_broker_is_asked_for_what_the_last_one_had_yet_to_send(later: f
     assert again.seconds == pytest.approx(want.seconds + 1, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("told", "seconds"), [([40.0, 20.0], 42.0), ([40.0, 0.0], 2.0), ([40.0, 0.0, 9.0], 11.0)]
+)
+def test_what_is_missing_grows_until_all_has_come(told: list[float], seconds: float) -> None:
+    # What a broker said before this process stood still is read late, and seems to be of later.
+    case = Case().open()
+    case.subscribe()
+    for one in told:
+        case.a.tell(Behind(one))
+        case.world.run(0.1)
+    case.die(case.a)
+    case.world.run(1)
+    (want,) = case.b.requests
+    assert isinstance(want, Want)
+    assert want.seconds == pytest.approx(seconds, abs=1.5)
+
+
 FAILOVER_MAX = 8.5
 """Seconds from the last word of a broker that hangs to the next of two, as docs/OPERATIONS.md says."""
 

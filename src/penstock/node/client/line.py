@@ -242,7 +242,14 @@ class Line:
         With 0, all have come.
         """
         now = self._world.time()
-        self._missing_since, self._missing_at = now - seconds, now if seconds else float("-inf")
+        if not seconds:
+            self._missing_at = float("-inf")
+            return
+        # If this process stood still, that was said long ago.
+        since = now - seconds - self._standstill.seconds(now)
+        if now - self._missing_at < _MISSING_S:
+            since = min(since, self._missing_since)
+        self._missing_since, self._missing_at = since, now
 
     def _silent(self) -> float:
         """For how long events may be missing, now that there is a new session."""
@@ -250,7 +257,7 @@ class Line:
         since = self._heard_at - _SILENT_SLACK
         if now - self._missing_at < _MISSING_S:
             since = min(since, self._missing_since)
-        self.is_behind(now - since)
+        self._missing_since, self._missing_at = since, now
         return now - since
 
     def _try_again(self, current: int, wait: float, rounds: int = 0) -> None:
