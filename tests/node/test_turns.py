@@ -226,7 +226,7 @@ def test_who_has_used_much_waits_with_filters_only_and_others_do_not() -> None:
     assert other.answered == [1]
 
 
-def test_filters_of_all_subjects_together_are_parsed_a_quarter_of_the_time_at_most() -> None:
+def test_filters_of_all_subjects_together_are_parsed_a_tenth_of_the_time_at_most() -> None:
     case = Case()
     clients = [Client(case, f"c{n}", f"subject{n}") for n in range(20)]
     for client in clients:

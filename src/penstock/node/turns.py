@@ -5,7 +5,7 @@ A filter may take long to understand. So what is not plain is parsed and held ag
 acknowledgements and plain requests go on. What a request costs in time of a processor is counted to whoever
 sent it, over all connections of a subject. Who has used up an allowance waits before the next filter, and
 longer for expensive ones; others are not held up by that, and neither is anything else that it sends. All
-subjects together have expensive filters parsed for a quarter of the time at most (`REST_FACTOR`).
+subjects together have expensive filters parsed for a tenth of the time at most (`REST_FACTOR`).
 
 Requests that wait keep their order with all others of the same client, and are acknowledged when they are
 served: so no more of them wait than a window of bytes. Events under an advertisement that waits wait for it
@@ -36,13 +36,13 @@ DEAR_FACTOR: Final = 9
 LONG: Final = 0.002
 """Seconds of a processor from which on what was computed is followed by a rest, whoever asked."""
 
-REST_FACTOR: Final = 3
+REST_FACTOR: Final = 9
 """The rest is so many times as long as what was computed.
 
 The loop and what is computed share an interpreter. So all subjects together have it busy with expensive
-filters for a quarter of the time at most."""
+filters for a tenth of the time at most."""
 
-REST_MAX: Final = 0.15
+REST_MAX: Final = 0.45
 """Seconds that a rest lasts at the most: no filter within the limits takes longer than 50 ms."""
 
 _SLICE: Final = 64
