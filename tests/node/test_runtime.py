@@ -17,10 +17,11 @@ from penstock.node.links import Link, LinkPhase
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Limits, Times
 from penstock.wire.codec import Returned, TraceReport
-from penstock.wire.frames import FrameReader, Kind
+from penstock.wire.frames import FrameReader, Kind, frame
 from penstock.wire.greetings import VERSION, Hello
 from penstock.wire.messages import Advertise, Message, Subscribe, Sync
 from penstock.wire.requests import Offer, Want, write_request
+from penstock.wire.sessions import Stage
 
 TIMES = Times(settle=1.0, resume=3.0, grace=3.0, patience=10.0, linger=30.0)
 LATER = 2.0
@@ -51,6 +52,12 @@ class Wire:
         """The number up to which frames were acknowledged."""
         acks = [int.from_bytes(payload, "big") for kind, payload in self.frames if kind is Kind.ACK]
         return acks[-1] if acks else 0
+
+    @property
+    def reached(self) -> list[tuple[int, int]]:
+        """The stages that frames were said to have reached."""
+        said = [payload for kind, payload in self.frames if kind is Kind.REACHED]
+        return [(int.from_bytes(one[:8], "big"), one[8]) for one in said]
 
     def events(self) -> list[int]:
         """The numbers of the frames of events."""
@@ -120,6 +127,41 @@ def test_a_frame_is_acknowledged_when_everybody_further_on_has_acknowledged_it()
     n.session.on_ack(to_n.to_bytes(8, "big"))
     case.flush()
     assert case.wires["p"].acked == 2
+
+
+def test_an_event_is_not_accepted_before_the_last_broker_has_it() -> None:
+    case = Case()
+    p, q = publishing(case), case.client("q")
+    case.hear(q, numbered(Kind.MESSAGE, 1, write_request(Want(1, 1, "true"))))
+    n = case.neighbour()
+    case.hear(p, events_frame(2, "1", {"x": 1}), LATER)
+    (to_n,) = case.wires["n"].events()
+    case.tick(LATER + 0.5)
+    assert case.wires["p"].reached == []
+    case.hear(n, frame(Kind.REACHED, to_n.to_bytes(8, "big"), bytes([Stage.ACCEPTED])), LATER + 0.6)
+    assert case.wires["p"].reached == [(2, Stage.ACCEPTED)]
+    # Each client has to have taken it, here and there, before it counts as taken.
+    case.hear(n, frame(Kind.REACHED, to_n.to_bytes(8, "big"), bytes([Stage.TAKEN])), LATER + 0.7)
+    assert case.wires["p"].reached == [(2, Stage.ACCEPTED)]
+    (to_q,) = case.wires["q"].events()
+    case.hear(q, frame(Kind.REACHED, to_q.to_bytes(8, "big"), bytes([Stage.TAKEN])), LATER + 0.8)
+    assert case.wires["p"].reached[-1] == (2, Stage.TAKEN)
+    assert case.wires["p"].acked == 1
+
+
+def test_what_fails_is_sent_again_while_others_are_slow() -> None:
+    case = Case()
+    p, q = publishing(case), case.client("q")
+    case.hear(q, numbered(Kind.MESSAGE, 1, write_request(Want(1, 1, "true"))))
+    n = case.neighbour()
+    case.hear(p, events_frame(2, "1", {"x": 1}), LATER)
+    case.world.now = LATER
+    case.runtime.end(n, LATER, failed=True)
+    case.tick(LATER + TIMES.settle + 0.1)
+    # It was sent again, though q has acknowledged neither.
+    assert len(case.wires["q"].events()) == 2
+    assert case.wires["p"].reached[-1] == (2, Stage.ACCEPTED)
+    assert case.wires["p"].acked == 1
 
 
 def test_what_a_link_that_failed_had_is_sent_again_after_a_while() -> None:
