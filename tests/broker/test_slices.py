@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -226,3 +227,21 @@ def test_a_part_that_is_missing_is_noticed_whichever_it_is() -> None:
             case.broker.handle(part, "n", 3.0)
         assert case.broker.handle(Alive((2, 1), 5), "n", 4.0) == []
         assert sorted(case.broker.table.keys("n")) == ["k0", "k1", "k2"]
+
+
+@pytest.mark.parametrize("how", ["down", "sync"])
+def test_what_a_neighbour_no_longer_asks_for_is_forgotten_in_slices(how: str) -> None:
+    case = Neighbours(10)
+    case.up("n", 0.0)
+    wanted = [Subscribe(f"k{n}", parse(f"x = {n}"), frozenset(["t"])) for n in range(95)]
+    case.control("n", *wanted, now=1.0)
+    if how == "down":
+        case.say(LinkDown(), "n", 2.0)
+    else:
+        case.sync("n", [], 1, 2.0)
+    assert len(case.broker.table.keys("n")) == 85
+    if how == "sync":
+        # What is asked for anew meanwhile stays.
+        case.control("n", *wanted[:5], now=3.0)
+    case.rest(4.0)
+    assert len(case.broker.table.keys("n")) == (5 if how == "sync" else 0)

@@ -49,7 +49,7 @@ class Subscribing:
         self._owed: dict[str, dict[Source, None]] = {}
         """By neighbour: the subscriptions that may not be asked of it yet as they should be."""
         self._doomed: dict[Source, Entry] = {}
-        """What neighbours that are gone have asked for, and is still known."""
+        """What neighbours ask for no longer, and is still known."""
         self._behind: dict[str, dict[Tree, tuple[CatchUp, float]]] = {}
         """By neighbour and tree: the last question that waits, and since when."""
 
@@ -112,10 +112,10 @@ class Subscribing:
             self.drop(source)
 
     def drop_others(self, link: str, wanted: set[Key]) -> None:
-        """A neighbour has said all that it asks for."""
+        """A neighbour has said all that it asks for: soon forget the rest."""
         for key in self._table.keys(link):
             if key not in wanted:
-                self._forget(Source(link, key))
+                self._doom(Source(link, key))
 
     # Changes
 
@@ -134,10 +134,13 @@ class Subscribing:
     def drop_all(self, link: str) -> None:
         """Forget all that was asked for on a link, soon, but for what is asked for anew."""
         for key in self._table.keys(link):
-            source = Source(link, key)
-            entry = self._table.get(source)
-            if entry is not None:
-                self._doomed[source] = entry
+            self._doom(Source(link, key))
+
+    def _doom(self, source: Source) -> None:
+        """Have a subscription forgotten soon, unless it is asked for anew before."""
+        entry = self._table.get(source)
+        if entry is not None:
+            self._doomed[source] = entry
 
     def _forget(self, source: Source) -> None:
         """Forget one of many subscriptions."""
