@@ -152,14 +152,6 @@ _CUSTODY: Final = (
         "what two filters of a subscription match is missed if it changed while it was cut off",
         _FOUND + "test_what_all_filters_of_a_subscription_match_is_not_missed_when_it_changed_while_cut_off",
     ),
-    Mutant(
-        "accepted-lost-with-publisher",
-        _PASSING,
-        "        if link.phase is not LinkPhase.GONE:\n            return link.name, frame.block.with_header(header)\n",
-        "        if True:\n            return link.name, frame.block.with_header(header)\n",
-        "what was accepted is not sent again once its publisher has left",
-        _FOUND + "test_what_was_accepted_arrives_though_its_publisher_left_and_a_broker_on_the_way_died",
-    ),
 )
 
 _OF_LINKS: Final = (
