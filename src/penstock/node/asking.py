@@ -7,11 +7,15 @@ from penstock.broker.grants import Grants, Verb
 from penstock.errors import AccessError, WireError
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
+from penstock.node.identity import Identity
 from penstock.wire.messages import Advertise, Message, Subscribe, Unadvertise, Unsubscribe
-from penstock.wire.requests import KEY_MAX, Offer, Unoffer, Unwant, Want
+from penstock.wire.requests import KEY_MAX, Offer, Request, Unoffer, Unwant, Want
 
 PLAIN_LENGTH_MAX: Final = 1_024
 """Characters of a filter that is understood at once, if it is plain."""
+
+_VERBS: Final[dict[type, Verb]] = {Want: "subscribe", Offer: "advertise"}
+"""The requests that have filters, and what has to be granted for them."""
 
 _NOT_PLAIN: Final = re.compile(r"\b(?:or|not|like)\b", re.IGNORECASE)
 
@@ -35,6 +39,14 @@ def message_of(request: Want | Unwant | Offer | Unoffer) -> Message:
 
 Prepared: TypeAlias = Message | Exception
 """A request with a filter as a message to the core; or why not, be it the client's mistake or ours."""
+
+
+def why_not_asked(request: Request, identity: Identity | None) -> str | None:
+    """What to say to a filter that need not be parsed, because nothing of its kind is granted; else None."""
+    verb: Verb | None = _VERBS.get(type(request))
+    if verb is None or identity is None or identity.grants.has_any(verb):
+        return None
+    return f"not allowed to {verb}: nothing is granted; use a token that grants it"
 
 
 def is_plain(text: str) -> bool:

@@ -10,11 +10,10 @@ from typing import Final
 
 from penstock.broker.core import Core
 from penstock.broker.effects import Behind, Deliver, Effect, Keep, Missed, Refuse, Replay, Send, Wake
-from penstock.broker.grants import Verb
 from penstock.broker.local import Limits as ClientLimits
 from penstock.broker.local import LinkDown, LinkUp, Load, Tick, Woken
 from penstock.errors import AccessError, FilterError, LimitError, WireError
-from penstock.node.asking import Prepared, message_of
+from penstock.node.asking import Prepared, message_of, why_not_asked
 from penstock.node.history import Frame, History
 from penstock.node.identity import Identity
 from penstock.node.intake import Intake
@@ -57,9 +56,6 @@ _NO_WINDOW: Final = 2**62
 
 TICK: Final = 0.25
 """Seconds between looks at who is away or slow."""
-
-_VERBS: Final[dict[type, Verb]] = {Want: "subscribe", Offer: "advertise"}
-"""The requests that have filters, and what has to be granted for them."""
 
 
 class Runtime:
@@ -330,10 +326,10 @@ class Runtime:
         self, link: Link, request: Want | Unwant | Offer | Unoffer, found: Prepared | None, now: float
     ) -> Answer:
         """Carry out a change of what a client wants or offers; the answer to it."""
-        refusal = self._refusal(link, request)
-        if refusal is not None:
+        why_not = why_not_asked(request, link.identity)
+        if why_not is not None:
             self.counts["refused"] += 1
-            return refusal
+            return Denied(request.request, "access", why_not)
         if isinstance(found, AccessError):
             self.counts["refused"] += 1
             return Denied(request.request, "access", str(found))
@@ -350,14 +346,6 @@ class Runtime:
         if isinstance(request, Offer):
             link.born[str(request.key)] = now
         return Done(request.request)
-
-    def _refusal(self, link: Link, request: Request) -> Denied | None:
-        """The answer to a filter that need not be parsed, because nothing of its kind is granted."""
-        verb: Verb | None = _VERBS.get(type(request))
-        if verb is None or link.identity is None or link.identity.grants.has_any(verb):
-            return None
-        reason = f"not allowed to {verb}: nothing is granted; use a token that grants it"
-        return Denied(request.request, "access", reason)
 
     def _answer(self, link: Link, answer: Answer) -> None:
         if link.session.message_bytes > self.limits.queue_bytes:
