@@ -147,7 +147,7 @@ _CUSTODY: Final = (
     Mutant(
         "changed-subscriptions-get-nothing",
         "broker/clients.py",
-        "key: next((one.filter for one in made if one.at <= latest), None)",
+        "key: _filter_at(made, latest)",
         "key: None",
         "what two filters of a subscription match is missed if it changed while it was cut off",
         _FOUND + "test_what_all_filters_of_a_subscription_match_is_not_missed_when_it_changed_while_cut_off",
@@ -778,8 +778,8 @@ _CATCHING_UP: Final = (
     Mutant(
         "nothing-replayed",
         _REPLAYING,
-        "            kept.extend(self._history.since(replay.tree, since - slack))\n",
-        "",
+        "            kept.extend(history.since(tree, now - seconds - SLACK_S - CLOCKS_SHARE * seconds))\n",
+        "            pass\n",
         "nothing is sent again",
     ),
     Mutant(
@@ -822,8 +822,8 @@ _CATCHING_UP: Final = (
     Mutant(
         "client-asks-for-nothing",
         _CORE,
-        "key, text, silent, age))",
-        "key, text, 0.0, age))",
+        "key, text, silent, age, were))",
+        "key, text, 0.0, age, were))",
         "a client that goes to another broker is not sent what it missed",
     ),
     Mutant(
@@ -999,8 +999,8 @@ _BURDENS: Final = (
     Mutant(
         "hostile-frame-raises",
         _SESSIONS,
-        '            raise WireError("an acknowledgement is made of numbers of eight bytes")\n',
-        '            raise ValueError("an acknowledgement is made of numbers of eight bytes")\n',
+        '            raise WireError(f"an acknowledgement is made of',
+        '            raise ValueError(f"an acknowledgement is made of',
         "what a client sends counts as a mistake of the broker's",
     ),
     Mutant(

@@ -7,6 +7,7 @@ import pytest
 from net_cases import events_frame, numbered
 from node_cases import FakeWorld
 from penstock.broker.core import Core
+from penstock.broker.effects import Replay
 from penstock.broker.grants import EVERYTHING
 from penstock.broker.local import LinkUp
 from penstock.broker.needs import Scan
@@ -361,6 +362,76 @@ def test_a_new_client_does_not_get_what_another_had_not_acknowledged_before_it_c
     net.network.exit(net.s)
     net.run(10.0)
     assert net.seen.got == {"s": [1]}
+
+
+@pytest.mark.parametrize("changes", [7, 8, 12])
+def test_however_often_a_filter_changed_while_cut_off_what_all_of_them_match_is_not_missed(
+    changes: int,
+) -> None:
+    net = Net(["ab"], p=["a"], s=["b"])
+    net.network.cut("a", "b")
+    net.run(0.5)
+    net.publish(100)
+    net.run(10.0)
+    for number in range(changes):
+        net.network.subscribe(net.s, "s", parse(f"x >= {number}"))
+        net.run(0.2)
+    net.network.heal("a", "b")
+    net.run(10.0)
+    assert net.seen.got == {"s": [100]}
+
+
+def test_what_was_accepted_is_sent_again_though_it_is_no_longer_advertised() -> None:
+    net = Net(["ab", "ac", "bc"], p=["a"], s=["b", "c"])
+    net.p.waits_for = Stage.ACCEPTED
+    net.network.cut("s", "b")
+    net.network.cut("s", "c")
+    net.publish(1)
+    net.run(0.5)
+    assert list(net.seen.settled_at) == [1]
+    net.network.advertise(net.p, "a", parse("x >= 1000"))
+    net.run(0.1)
+    net.network.crash("b")
+    net.network.heal("s", "c")
+    net.run(30.0)
+    assert net.seen.got == {"s": [1]}
+    assert ("p", "rejected") not in net.seen.notices
+
+
+def test_however_many_ask_events_of_a_tree_are_sent_again_once_at_a_time() -> None:
+    net = Net(["ab"], p=["a"], s=["b"])
+    net.publish(*range(1, 41))
+    net.run(1.0)
+    node = net.network.nodes["a"].node
+    assert node is not None
+    runtime = node.runtime
+    (tree,) = [name for name, _branch in runtime.core.core.trees.items()]  # type: ignore[attr-defined]
+    now = node.runtime.world.time()
+    for number in range(50):
+        runtime.carry_out([Replay(tree, 1_000 + number, 30.0)], now)
+    net.run(1.0)
+    assert runtime.counts["replayed"] == 2 * 40
+
+
+def test_the_next_broker_knows_what_a_subscription_was_before_it_was_changed() -> None:
+    net = Net(["ab", "ac"], p=["a"], s=["b", "c"])
+    net.network.subscribe(net.s, "s", parse("x >= 2"))
+    net.run(5.0)
+    net.network.cut("s", "b")
+    net.network.cut("s", "c")
+    net.run(0.5)
+    net.publish(1, 2, 3)
+    net.run(3.0)
+    net.network.heal("s", "b")
+    net.run(0.3)
+    net.network.subscribe(net.s, "s", parse("x <= 2"))
+    net.run(0.2)
+    net.network.cut("s", "b")
+    net.network.heal("s", "c")
+    net.run(20.0)
+    # 1 is from before the change, and was not wanted then.
+    assert 2 in net.seen.got["s"]
+    assert 1 not in net.seen.got["s"]
 
 
 # One broker, frame by frame

@@ -265,3 +265,19 @@ def test_without_refused_subscriptions_a_block_has_the_events_that_are_for_other
             assert event[0] + 1 == number
             found[event[0]] = left.keys[at:end].tolist()
     assert found == {n: some for n, some in due.items() if some}
+
+
+@pytest.mark.parametrize("events", [[b"one"], [b"one", b"another"]])
+def test_a_block_that_is_kept_does_not_keep_all_that_came_with_it(events: list[bytes]) -> None:
+    block = Block.of(Header("t", "o"), range(1, len(events) + 1), events)
+    encoded = block.encode()
+    alone = Block.decode(memoryview(encoded))
+    assert alone.unpinned() is alone
+    among = Block.decode(memoryview(bytes(100_000) + encoded)[100_000:])
+    kept = among.unpinned()
+    assert isinstance(kept.data, bytes)
+    assert (kept.header, kept.events(), kept.numbers.tolist()) == (
+        among.header,
+        events,
+        block.numbers.tolist(),
+    )

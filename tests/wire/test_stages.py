@@ -123,3 +123,15 @@ def test_what_cannot_have_been_reached_is_refused(payload: bytes) -> None:
     session.sendable()
     with pytest.raises(WireError):
         session.on_reached(payload)
+
+
+@pytest.mark.parametrize(("kind", "size"), [("ack", 8), ("reached", 9)])
+def test_no_more_is_acknowledged_at_once_than_a_session_says(kind: str, size: int) -> None:
+    session = Session(2**20)
+    many = b"".join(bytes(7) + bytes([1]) + bytes([1] * (size - 8)) for _ in range(4_098))
+    session.push_block(block(1))
+    session.sendable()
+    take = session.on_ack if kind == "ack" else session.on_reached
+    with pytest.raises(WireError, match=r"is made of|is said in"):
+        take(many)
+    take(many[: 4_096 * size])

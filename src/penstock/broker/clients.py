@@ -5,15 +5,15 @@ from typing import Final, NamedTuple
 
 from penstock.broker.grants import EVERYTHING, Grants
 from penstock.broker.local import NO_LIMITS, Limits, LinkUp
+from penstock.filters.parsing import as_predicate
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Key, Tree
 from penstock.routing.schemes.scheme import Source
+from penstock.wire.messages import Subscribe
+from penstock.wire.requests import BEFORE_MAX
 
 CLOCKS_SHARE: Final = 0.02
 """By how much two clocks may differ over a time, as a share of it: far more than those of machines do."""
-
-_MADE_MAX: Final = 8
-"""Changes of a subscription that are remembered."""
 
 
 class Made(NamedTuple):
@@ -63,10 +63,12 @@ class Client:
         client.came_at = now
         return client
 
-    def make(self, key: Key, made_at: float, predicate: Predicate) -> None:
-        """A subscription was made, or changed, at a time."""
-        self.made[key] = (Made(made_at, predicate), *self.made.get(key, ()))[:_MADE_MAX]
-        self._last_made_at = max(self._last_made_at, made_at)
+    def make(self, message: Subscribe, now: float) -> None:
+        """A subscription was made or changed, or is the one that a client had at an earlier broker."""
+        made = Made(now - message.age, as_predicate(message.filter))
+        before = [Made(now - age, predicate) for age, predicate in message.before]
+        self.made[message.key] = (made, *before, *self.made.get(message.key, ()))[:BEFORE_MAX]
+        self._last_made_at = max(self._last_made_at, made.at)
 
     def younger_than(self, age: float, now: float, keys: Iterable[Key]) -> dict[Key, Predicate | None]:
         """Of subscriptions, those that were made or changed after events of this age had been published.
@@ -77,7 +79,7 @@ class Client:
         if self._last_made_at <= latest:
             return {}
         return {
-            key: next((one.filter for one in made if one.at <= latest), None)
+            key: _filter_at(made, latest)
             for key in keys
             if (made := self.made.get(key, ())) and made[0].at > latest
         }
@@ -95,6 +97,12 @@ class Client:
         if why_not is None and key not in self.advertisements:
             return _too_many(len(self.advertisements), self.limits.advertisements, "advertisements")
         return why_not
+
+
+def _filter_at(made: tuple[Made, ...], time: float) -> Predicate | None:
+    """What a subscription was at a time; None if it was not there. Of what is forgotten, the oldest known."""
+    found = next((one.filter for one in made if one.at <= time), None)
+    return made[-1].filter if found is None and len(made) == BEFORE_MAX else found
 
 
 def _too_many(count: int, most: int, what: str) -> str | None:

@@ -235,7 +235,7 @@ class FloodNode:
             if why_not is None:
                 client.subscriptions[message.key] = str(message.key)
                 client.names[message.key] = message.key
-                client.make(message.key, now - message.age, predicate)
+                client.make(message, now)
                 self._table.put(Source(link, message.key), Entry(predicate, frozenset({_ANYWHERE})))
             return why_not
         if client.subscriptions.pop(message.key, None) is not None:

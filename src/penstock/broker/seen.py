@@ -4,6 +4,7 @@ Publishers number their events. Numbers nearly always rise, but after a failure 
 way than those after it; so it is remembered which of the last numbers have come, and not only the highest.
 """
 
+from collections import OrderedDict
 from typing import Any, Final
 
 import numpy as np
@@ -221,7 +222,8 @@ class Marked:
 
     def __init__(self, most: int = REMEMBERED_MAX) -> None:
         self._most = most
-        self._known: dict[tuple[str, int, int], None] = {}
+        # Ordered: of a plain one, the first is found only after all that were deleted before it.
+        self._known: OrderedDict[tuple[str, int, int], None] = OrderedDict()
 
     def add(self, origin: str, mark: int, numbers: Any) -> Any:
         """Take numbers of an origin under a mark, which other origins may have too; return which are new.
@@ -235,7 +237,7 @@ class Marked:
         new = np.array([one not in known for one in given], np.bool_)
         known.update(dict.fromkeys(given))
         while len(known) > self._most:
-            del known[next(iter(known))]
+            known.popitem(last=False)
         return new
 
 

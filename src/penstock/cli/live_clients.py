@@ -36,8 +36,9 @@ def _add_pub(commands: "Commands[argparse.ArgumentParser]") -> None:
         "acknowledged, unless --no-ack is given. A lost connection is made again, and what was not\n"
         "acknowledged is published again.\n"
         "\nWhat an acknowledgement means (--ack):\n"
-        "  accepted   every broker of a client that wants the event has it; no reader can hold this up\n"
-        "  taken      every such client has it\n"
+        "  accepted   every broker of a client that wants the event has it; readers hold this up only if\n"
+        "             a window (8 MiB) of events is under way\n"
+        "  taken      every such client has it, or was given up as too slow\n"
         "  handled    every such client has acknowledged it, or was given up as too slow\n" + _CONNECTING,
     )
     pub.add_argument("events", nargs="*", metavar="EVENT", help="a JSON object (default: standard input)")

@@ -43,9 +43,9 @@ def add_torture_command(commands: "Commands[argparse.ArgumentParser]") -> None:
         "brokers each. An acknowledged event must arrive once at every subscription that wants it, late\n"
         "only if it says so. It may be missing if the subscriber was told (`missed`, `resumed`, `dropped`),\n"
         "if the publisher was told (`lost`), or if the broker that kept it died before the subscriber was\n"
-        "back. Every event must be acknowledged. No acknowledgement may wait for a single reader for longer\n"
-        "than `patience`. Anything else is a violation: it is printed with the command that draws the same\n"
-        "plan again, and the exit status is 1.\n"
+        "back. Every event must be acknowledged. No acknowledgement may wait for readers for longer than\n"
+        "`patience` and 5 s. Anything else is a violation: it is printed with the command that draws the\n"
+        "same plan again, and the exit status is 1.\n"
         "\n"
         "The table by kind of fault counts an event for every kind that was active while it was under way,\n"
         "or up to 5 s before. So its rows overlap; the last row counts each event once.\n",

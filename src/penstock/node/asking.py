@@ -57,6 +57,12 @@ def is_plain(text: str) -> bool:
     return len(text) <= PLAIN_LENGTH_MAX and _NOT_PLAIN.search(text) is None
 
 
+def has_plain_filters(request: Want | Offer) -> bool:
+    """Whether all filters of a request are plain."""
+    before = request.before if isinstance(request, Want) else ()
+    return is_plain(request.filter) and all(is_plain(one.filter) for one in before)
+
+
 def prepared(request: Want | Offer, grants: Grants) -> Prepared:
     """A request with a filter as a message to the core, if that is granted. Raises nothing."""
     message: Subscribe | Advertise
@@ -74,7 +80,8 @@ def prepared(request: Want | Offer, grants: Grants) -> Prepared:
 
 
 def _subscribe(request: Want, predicate: Predicate) -> Subscribe:
-    return Subscribe(request.key, predicate, seconds=request.seconds, age=request.age)
+    before = tuple((one.age, _predicate(one.filter)) for one in request.before)
+    return Subscribe(request.key, predicate, seconds=request.seconds, age=request.age, before=before)
 
 
 def _predicate(text: str) -> Predicate:

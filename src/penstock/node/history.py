@@ -45,6 +45,7 @@ class History:
     def keep(self, block: Block, frame: Frame, now: float) -> None:
         """Keep events, from before anybody has dealt with them."""
         if frame not in self._open:
+            block = block.unpinned()
             self._open[frame] = Kept(now, block)
             self.size += len(block.data)
 

@@ -15,6 +15,7 @@ from penstock.node.links import Link, LinkPhase
 from penstock.node.logs import LOG
 from penstock.node.opening import RefusedError
 from penstock.node.runtime import Runtime
+from penstock.node.settings import PINGS_MISSED
 from penstock.node.world import World
 from penstock.wire.frames import Kind
 from penstock.wire.greetings import (
@@ -29,9 +30,6 @@ from penstock.wire.greetings import (
 
 _SLOWEST: Final = 128 * 2**10
 """Bytes a second at which a frame comes at least, after a while: 1 Mbit/s."""
-
-_PINGS_MISSED: Final = 3
-"""Pings without any answer after which the other side is taken for dead."""
 
 
 class Hub:
@@ -194,7 +192,7 @@ class Hub:
         for connection in [] if was_away else list(self._links):
             # If this process stood still itself, nobody has been pinged: they are given until the next time.
             silent = now - connection.heard_at
-            if silent > _PINGS_MISSED * times.ping:
+            if silent > PINGS_MISSED * times.ping:
                 connection.abort()
             elif silent > times.ping:
                 connection.ping()

@@ -63,7 +63,7 @@ class Node:
                 lease=times.lease,
                 linger=times.grace,
                 condenses=True,
-                keep=times.keep,
+                keep=times.kept,
                 slice_size=settings.slice_size,
             ),
         )

@@ -13,7 +13,7 @@ from penstock.errors import EventError, LimitError, WireError
 from penstock.node.asking import check_key
 from penstock.node.links import Link, LinkPhase
 from penstock.node.logs import LOG
-from penstock.wire.blocks import Block
+from penstock.wire.blocks import Block, Header
 from penstock.wire.codec import Returned, TraceReport
 from penstock.wire.requests import Traced, write_answer
 from penstock.wire.sessions import Custody, Stage
@@ -81,6 +81,7 @@ class Passing:
         runtime.counts["events_in"] += len(block)
         if link.is_client:
             check_key(block.header.tree)
+            block = _from_client(block)
         if block.header.trace:
             if link.is_client and not link.may_monitor:
                 custody = Custody(lambda _succeeded: link.session.dealt_with(number))
@@ -161,16 +162,15 @@ class Passing:
         link, header = frame.link, frame.block.header
         kept = self._runtime.history.unfinished((link, frame.number))
         if kept is not None:
-            header = msgspec.structs.replace(header, age=max(0.0, now - kept.published_at))
+            # What was admitted, whether its publisher has left, or advertises something else by now.
+            age, admitted = max(0.0, now - kept.published_at), kept.block.header
+            return "", kept.block.with_header(
+                msgspec.structs.replace(admitted, rescued=header.rescued, age=age, trace="")
+            )
         if link.phase is not LinkPhase.GONE:
-            return link.name, frame.block.with_header(header)
-        # The publisher has left, or has a new session: what was accepted of it is sent again even so.
-        if kept is None:
-            self._runtime.lost["unkept"] += len(frame.block)
-            return "", None
-        admitted = kept.block.header
-        header = msgspec.structs.replace(header, tree=admitted.tree, origin=admitted.origin, trace="")
-        return "", kept.block.with_header(header)
+            return link.name, frame.block
+        self._runtime.lost["unkept"] += len(frame.block)
+        return "", None
 
     def _cut_off(self, link: Link, reason: str, now: float) -> None:
         if link.connection is not None:
@@ -272,3 +272,11 @@ class Passing:
             # If its link is gone, nothing of this was accepted, and the client knows.
             if one.link.phase is not LinkPhase.GONE:
                 self._arrive(one.link, one.number, one.block, now)
+
+
+def _from_client(block: Block) -> Block:
+    """Events as a client may send them: whether they were sent before, and nothing else of their way."""
+    header = block.header
+    if not header.hops and not header.age and not header.replay:
+        return block
+    return block.with_header(Header(header.tree, header.origin, rescued=header.rescued, trace=header.trace))

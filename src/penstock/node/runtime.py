@@ -83,7 +83,7 @@ class Runtime:
         """Links that have something to write, in the order in which they came to have it."""
         self.tracing = Tracing(core.name)
         self.standstill = Standstill(world.time(), TICK)
-        self.history = History(times.keep, limits.keep_bytes)
+        self.history = History(times.kept, limits.keep_bytes)
         self._replaying = Replaying(self, self.history)
         self.passing = Passing(self)
         self.turns = Turns(self, world)
@@ -397,7 +397,8 @@ class Runtime:
             return
         if isinstance(effect, Missed):
             self.lost["expired"] += effect.count
-            text = f"up to {effect.count:,} events may have been missed: they are no longer kept"
+            events = "1 event" if effect.count == 1 else f"{effect.count:,} events"
+            text = f"up to {events} may have been missed: no longer kept"
             self.notify(link, "missed", text, effect.count)
         elif isinstance(effect, Behind):
             # Not urgent: that all has come is true only behind what has.

@@ -49,6 +49,10 @@ class Limits(Settings, frozen=True, kw_only=True):
     """From one client; 0 is no limit. None, see above."""
 
 
+PINGS_MISSED: Final = 3
+"""Pings without any answer after which the other side is taken for dead."""
+
+
 class Times(Settings, frozen=True, kw_only=True):
     """For how long a broker waits for others, in seconds."""
 
@@ -80,3 +84,8 @@ class Times(Settings, frozen=True, kw_only=True):
     """After so much silence a connection is tried: a few times in a lease."""
     drain: Seconds = 10.0
     """When a broker ends, what it has taken goes out first, for so long: supervisors wait 10 or more."""
+
+    @property
+    def kept(self) -> float:
+        """How long events are kept: who is back within `keep` asks from when it last heard anything."""
+        return self.keep + PINGS_MISSED * self.ping + self.resume

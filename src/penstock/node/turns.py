@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from penstock.broker.grants import EVERYTHING
 from penstock.errors import EventError, LimitError, WireError
-from penstock.node.asking import Prepared, is_plain, prepared
+from penstock.node.asking import Prepared, has_plain_filters, prepared
 from penstock.node.links import Link, LinkPhase, Waiting
 from penstock.node.logs import LOG
 from penstock.node.world import Timer, World
@@ -128,7 +128,7 @@ class Turns:
         if not isinstance(request, Want | Offer):
             return False
         account = self._accounts.get(link.payer)
-        return (account is not None and account.ready_at > now) or not is_plain(request.filter)
+        return (account is not None and account.ready_at > now) or not has_plain_filters(request)
 
     def _account(self, payer: str) -> _Account:
         account = self._accounts.get(payer)
@@ -193,7 +193,7 @@ class Turns:
         waiting = link.requests[0]
         request = waiting.request
         grants = EVERYTHING if link.identity is None else link.identity.grants
-        if not isinstance(request, Want | Offer) or is_plain(request.filter):
+        if not isinstance(request, Want | Offer) or has_plain_filters(request):
             self._finish(link, waiting, None)
         elif not grants.has_any("subscribe" if isinstance(request, Want) else "advertise"):
             # It is refused without a look at its filter.

@@ -27,6 +27,10 @@ EVENTS_MAX: Final = 65_536
 """Events of one block."""
 
 
+_PINNED_MAX: Final = 1_024
+"""Bytes that a block which is kept may keep in memory besides its own."""
+
+
 class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What is said of all events of a block.
 
@@ -215,6 +219,16 @@ class Block:
         view = memoryview(self.data)
         data = b"".join([view[at:end] for at, end in zip(starts.tolist(), ends.tolist(), strict=True)])
         return Block(header, self.numbers[which], offsets, data)
+
+    def unpinned(self) -> "Block":
+        """The same, with bytes of its own if it would keep many others in memory: all that came with it."""
+        data = self.data
+        if isinstance(data, bytes) or memoryview(data.obj).nbytes <= 2 * len(data) + _PINNED_MAX:
+            return self
+        own = bytes(data)
+        if self.number is not None:
+            return Block.one(self.header, self.number, own, self.key_list)
+        return Block(self.header, self.numbers, self.offsets, own, self.keys, self.key_offsets)
 
     def with_all_keys(self, keys: Sequence[Key]) -> "Block":
         """The one event of this block, for these subscriptions."""

@@ -100,8 +100,8 @@ class Subscribe(Message, frozen=True, gc=False):
     """Events of these trees that match the filter are wanted where this comes from.
 
     What is known under the key is replaced; what is known under the keys in `replaces` is taken back. A
-    client that comes back after a failure says for how many `seconds` it has heard nothing, and how many
-    seconds ago (`age`) the subscription was made.
+    client that comes back after a failure says for how many `seconds` it has heard nothing, how many
+    seconds ago (`age`) the subscription was made or changed, and the same of what it was `before`.
     """
 
     work: ClassVar[str] = "subscribe"
@@ -112,6 +112,7 @@ class Subscribe(Message, frozen=True, gc=False):
     replaces: tuple[Key, ...] = ()
     seconds: float = 0.0
     age: float = 0.0
+    before: tuple[tuple[float, Predicate], ...] = ()
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102 - as in Message
         brief: Brief = {"filter": text(self.filter)}

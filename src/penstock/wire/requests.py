@@ -10,6 +10,9 @@ from penstock.model.limits import TEXT_LENGTH_MAX
 KEY_MAX: Final = 2**32 - 1
 """Keys of subscriptions and advertisements are numbers that the client gives."""
 
+BEFORE_MAX: Final = 8
+"""Changes of a subscription that are remembered."""
+
 ClientKey = Annotated[int, msgspec.Meta(ge=0, le=KEY_MAX)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=2**31)]
 FilterText = Annotated[str, msgspec.Meta(max_length=TEXT_LENGTH_MAX)]
@@ -20,17 +23,26 @@ class _Request(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
     """Comes back with the answer."""
 
 
+class Before(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What a subscription was before it was changed, and how many seconds ago it became that."""
+
+    age: _Seconds
+    filter: FilterText
+
+
 class Want(_Request, frozen=True, tag="want"):
     """Subscribe, or have another filter under the same key.
 
     Who comes back after a failure says for how many seconds it has heard nothing, and is sent what it missed;
-    but for what is older than the subscription, which was made `age` seconds ago.
+    but for what is older than the subscription, which was made or changed `age` seconds ago, and of what is
+    older than a change, what it wanted `before` too; the last change first.
     """
 
     key: ClientKey
     filter: FilterText
     seconds: _Seconds = 0.0
     age: _Seconds = 0.0
+    before: Annotated[tuple[Before, ...], msgspec.Meta(max_length=BEFORE_MAX)] = ()
 
 
 class Unwant(_Request, frozen=True, tag="unwant"):

@@ -262,7 +262,7 @@ class Session:
     @property
     def is_waiting(self) -> bool:
         """Whether frames wait because too much is unacknowledged."""
-        return bool(self._pending)
+        return bool(self._pending) and self._unacked_bytes >= self.window
 
     @property
     def is_idle(self) -> bool:
@@ -290,8 +290,8 @@ class Session:
 
     def on_ack(self, payload: bytes | memoryview) -> None:
         """The other side has dealt with all frames up to a number, and with some others."""
-        if not payload or len(payload) % _NUMBER:
-            raise WireError("an acknowledgement is made of numbers of eight bytes")
+        if not payload or len(payload) % _NUMBER or len(payload) > (_SAID_MAX + 1) * _NUMBER:
+            raise WireError(f"an acknowledgement is made of 1 to {_SAID_MAX + 1:,} numbers of eight bytes")
         first = int.from_bytes(payload[:_NUMBER], "big")
         others = [
             int.from_bytes(payload[at : at + _NUMBER], "big") for at in range(_NUMBER, len(payload), _NUMBER)
@@ -314,8 +314,8 @@ class Session:
 
     def on_reached(self, payload: bytes | memoryview) -> None:
         """The other side has not dealt with frames yet, and says which stages they have reached."""
-        if not payload or len(payload) % (_NUMBER + 1):
-            raise WireError("what has been reached is said in nine bytes for each frame")
+        if not payload or len(payload) % (_NUMBER + 1) or len(payload) > _SAID_MAX * (_NUMBER + 1):
+            raise WireError(f"what has been reached is said in nine bytes for 1 to {_SAID_MAX:,} frames")
         for at in range(0, len(payload), _NUMBER + 1):
             number, stage = int.from_bytes(payload[at : at + _NUMBER], "big"), payload[at + _NUMBER]
             if stage not in _SHORT_OF_HANDLED or number > self.sent:

@@ -219,7 +219,7 @@ def test_a_gateway_on_a_public_address_answers_to_any_name() -> None:
 
 
 def test_a_nasty_filter_does_not_hold_up_others() -> None:
-    nasty = " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(30))
+    nasty = " and ".join(f"(a{i} = 1 or a{i + 1} = 2 or b = {i})" for i in range(200))
 
     async def run() -> None:
         async with client_of(app_of(FakeBroker(ends_at_once=True))) as client:
@@ -228,7 +228,7 @@ def test_a_nasty_filter_does_not_hold_up_others() -> None:
             others = [await client.get("/healthz") for _ in range(3)]
             assert [other.status_code for other in others] == [200] * 3
             assert not slow.done()
-            assert (await slow).status_code == 400
+            assert (await slow).status_code == 200
 
     asyncio.run(run())
 

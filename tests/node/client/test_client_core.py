@@ -127,7 +127,9 @@ def asked(broker: FakeBroker) -> list[Request]:
     wants = [request for request in broker.requests if isinstance(request, Want)]
     assert all(want.seconds == 0.0 or want.seconds > 0.5 for want in wants)
     return [
-        msgspec.structs.replace(request, seconds=0.0, age=0.0) if isinstance(request, Want) else request
+        msgspec.structs.replace(request, seconds=0.0, age=0.0, before=())
+        if isinstance(request, Want)
+        else request
         for request in broker.requests
     ]
 

@@ -174,10 +174,10 @@ def show(rounds: list[Round], result: Result, choices: Choices) -> None:
     console = printing.console(_WIDTH)
     console.print(", ".join(f"{name} {value}" for name, value in measures.facts().items()))
     console.print(table)
-    verdict = "reached" if result.met else "not reached"
+    verdict = "met" if result.met else "not met"
     console.print(
         f"p99 of events: {result.p99_without_ms:.2f} ms without, {result.p99_with_ms:.2f} ms with: "
-        f"{result.ratio:.2f} times as long; the bar of {BAR:g} is {verdict}."
+        f"{result.ratio:.2f} times as long. At most {BAR:g} times is wanted: {verdict}."
     )
     console.print(f"p99 of subscribing: {result.subscribe_ratio:.2f} times as long.")
     console.print(

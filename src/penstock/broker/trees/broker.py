@@ -258,12 +258,14 @@ class Broker:
         if why_not is not None:
             self._refuse(link, why_not)
             return
+        is_new = message.key not in client.subscriptions
         # A name of its own for each filter, so that nobody has to compare the filters of one subscription.
         name = self._new_name()
         self._subscribing.on_client_subscribe(message, link, name)
-        client.make(message.key, now - message.age, predicate)
+        client.make(message, now)
         entry = self.table.get(Source(link, name))
-        if message.seconds and entry is not None:
+        # Who comes says once for each subscription what it has missed.
+        if message.seconds and entry is not None and is_new:
             client.missing_since = now - message.seconds
             self._catching.miss_for(link, sorted(entry.trees), now - message.seconds, now)
 

@@ -186,10 +186,10 @@ class Client:
     ) -> None:
         """Publish an event; wait until it is acknowledged. Raises EventError, AccessError or NetworkError.
 
-        `ack` says what for. "accepted": each broker of a client that wants the event has it; no reader can
-        hold this up. "taken": each of these clients has it. "handled": each has acknowledged it, by
-        `event.ack()` where that is done by hand. Readers that are too slow are not waited for: see
-        docs/OPERATIONS.md.
+        `ack` says what for. "accepted": each broker of a client that wants the event has it; readers hold
+        this up only if a window of events is under way. "taken": each of these clients has it. "handled":
+        each has acknowledged it, by `event.ack()` where that is done by hand. Readers that are too slow are
+        given up, and not waited for: see docs/OPERATIONS.md.
         """
         stage, data = stage_of(ack), encode_mapping(event)
         key = await self._key_for(advertisement)

@@ -40,6 +40,9 @@ async def publish(context: Context, request: Request) -> Response:
     """Publish the events of the body; answered when the broker has acknowledged them."""
     token = bearer_token(request.headers)
     context.check(token, "advertise")
+    unknown = set(request.query_params) - {"unsupported", "ack"}
+    if unknown:
+        raise RefusedError(400, f"{min(unknown)!r:.40} is not known here: say 'ack' or 'unsupported'")
     unsupported = checked_unsupported(_once(request, "unsupported", "refuse"))
     ack = checked_ack(_once(request, "ack", "accepted"))
     events = await read_events(request, context.limits, unsupported)

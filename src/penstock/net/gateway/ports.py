@@ -171,7 +171,7 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     read_s: float = 30.0
     """How long a request's body may take to arrive."""
 
-    act_s: float = 15.0
+    act_s: float = 30.0
     """How long the broker may take to answer."""
 
     send_s: float = 30.0

@@ -16,8 +16,10 @@ from penstock.node.world import World
 from penstock.wire.blocks import Block, Header
 from penstock.wire.greetings import Welcome
 from penstock.wire.requests import (
+    BEFORE_MAX,
     Answer,
     Ask,
+    Before,
     Behind,
     Bye,
     Denied,
@@ -39,9 +41,6 @@ _RESTATED: Final = 2**62 - 1
 
 _BYE_SECONDS_MAX: Final = 2.0
 """A broker has so long to answer a goodbye."""
-
-_CHANGES_S: Final = 60.0
-"""Seconds for which events from before a change may yet come: for so long brokers keep them."""
 
 _KEYLESS: Final = "events came without saying for which subscriptions"
 
@@ -98,9 +97,8 @@ class ClientCore:
         """Filters by their keys, as far as the broker has taken them."""
         self.wanted: dict[int, str] = {}
         """Filters of subscriptions by their keys."""
-        self._made_at: dict[int, float] = {}
-        self._changed_at: dict[int, float] = {}
-        """When each subscription was made, and when it was last changed."""
+        self._made: dict[int, list[tuple[float, str]]] = {}
+        """Since when each subscription has been what it is, and what it was before, the last first."""
         self._sinks: dict[int, Sink] = {}
         self._world = world
         self._timeout = timeout
@@ -141,24 +139,18 @@ class ClientCore:
         # What comes before all is said may have come for some subscriptions only.
         self._intake.is_restating = bool(self.wanted)
         last = next(reversed(self.wanted), None)
+        now = self._world.time()
         for key, text in self.wanted.items():
-            age = max(0.0, self._world.time() - self._settled_at(key))
-            self._say(Want(_RESTATED if key == last else 0, key, text, silent, age))
+            (made_at, _text), *before = self._made[key]
+            age = max(0.0, now - made_at)
+            were = tuple(Before(max(0.0, now - at), was) for at, was in before)
+            self._say(Want(_RESTATED if key == last else 0, key, text, silent, age, were))
         for request, _on_done, _on_failed in self._asked.values():
             self._say(request)
         return self.outlet.use(session)
 
     def _say(self, request: Request) -> None:
         self.line.session.push_message(write_request(request))
-
-    def _settled_at(self, key: int) -> float:
-        """Since when a subscription gets events from its next broker.
-
-        That knows nothing of earlier filters: events from before a late change may be due by both.
-        """
-        changed_at = self._changed_at.get(key, float("-inf"))
-        is_late = self._world.time() - changed_at < _CHANGES_S
-        return self._made_at[key] if is_late else max(self._made_at[key], changed_at)
 
     # Requests
 
@@ -271,7 +263,7 @@ class ClientCore:
         self.check_open()
         # Events may come before the answer.
         self.wanted[key], self._sinks[key] = text, sink
-        self._made_at[key] = self._world.time()
+        self._made[key] = [(self._world.time(), text)]
 
         def failed(error: Exception) -> None:
             self.unsubscribe(key)
@@ -285,8 +277,8 @@ class ClientCore:
 
         def done(_json: bytes) -> None:
             if key in self.wanted:
-                self._made_at[key] = self._settled_at(key)
-                self.wanted[key], self._changed_at[key] = text, asked_at
+                self.wanted[key] = text
+                self._made[key] = [(asked_at, text), *self._made[key]][:BEFORE_MAX]
             on_done()
 
         return self.ask(lambda number: Want(number, key, text), done, on_failed)
@@ -308,8 +300,7 @@ class ClientCore:
     def _let_go(self, key: int) -> bool:
         """End a subscription here; return whether the broker has to know."""
         self._sinks.pop(key, None)
-        self._made_at.pop(key, None)
-        self._changed_at.pop(key, None)
+        self._made.pop(key, None)
         is_wanted = self.wanted.pop(key, None) is not None
         self._drop_asked(Want, key)
         return is_wanted and not self.line.is_closed

@@ -1,5 +1,6 @@
 """Which events a client hands out: none twice for one subscription, whatever ways they come by."""
 
+from collections import OrderedDict
 from typing import Any, Final
 
 from penstock.broker.seen import Seen
@@ -24,7 +25,7 @@ class Intake:
         self.is_restating = False
         """Whether what comes may come for some subscriptions only, because not all have been said."""
         self._seen = Seen(remembered)
-        self._partial: dict[tuple[str, int], set[Key]] = {}
+        self._partial: OrderedDict[tuple[str, int], set[Key]] = OrderedDict()
 
     def take(self, origin: str, numbers: Any) -> tuple[Any, Any]:
         """Take rising numbers of an origin: which are new, and which come after later ones.
@@ -41,7 +42,7 @@ class Intake:
             if self.is_restating:
                 self._partial.setdefault(event, set()).add(key)
                 if len(self._partial) > _PARTIAL_MAX:
-                    del self._partial[next(iter(self._partial))]
+                    self._partial.popitem(last=False)
             return True
         came_for = self._partial.get(event)
         if came_for is None or key in came_for:

@@ -72,7 +72,7 @@ class Kept(WholeChecker):
     """Acknowledged means taken by everybody who was known, or told. Nothing comes twice."""
 
     holds: ClassVar[tuple[str, ...]] = (
-        "An acknowledged event was taken by every client whose subscription the publisher's broker knew.",
+        "An acknowledged event reaches every client whose subscription the publisher's broker knew.",
         "A client that missed an acknowledged event is told, unless the broker that kept it died.",
         "No client gets an event twice for one subscription.",
         "Every published event is acknowledged, rejected, or reported as failed in the end.",
@@ -292,7 +292,9 @@ class Kept(WholeChecker):
         counted = sum(
             sum(whole.node.runtime.lost.values()) for whole in self.network.nodes.values() if whole.node
         )
-        died = any(fault.kind in ("crash", "vanish") for fault in self.network.timeline.faults)
+        died = any(
+            fault.kind in ("crash", "vanish", "drain", "stop") for fault in self.network.timeline.faults
+        )
         if len(self._lost) > counted and not died:
             yield f"{len(self._lost)} acknowledged events were missed, and brokers count {counted} as lost"
 
@@ -300,13 +302,19 @@ class Kept(WholeChecker):
         """Why the contract lets a client miss an event; "" if it does not."""
         if self._is_rescued(sent, settled_at, client):
             return ""
-        if any(at >= sent.at and kind in _TELLING for at, kind in self._told.get(client.name, ())):
+        if self._is_told(client, sent):
             return "told"
         if any(at >= sent.at and kind == "lost" for at, kind in self._told.get(sent.client.name, ())):
             return "publisher told"
         if self._is_keeper_dead(sent, settled_at):
             return "keeper died"
         return "never met" if self._never_met(sent, settled_at, client) else ""
+
+    def _is_told(self, client: WholeClient, sent: Sent) -> bool:
+        """Whether a client was told after an event that something was missed, or was paused at that time."""
+        told = self._told.get(client.name, [])
+        before = [kind for at, kind in told if at < sent.at and kind in _TELLING]
+        return before[-1:] == ["paused"] or any(at >= sent.at and kind in _TELLING for at, kind in told)
 
     def _is_rescued(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
         """Whether nothing may be lost even so: only one broker died, and the client went on in time."""
@@ -349,7 +357,7 @@ class Kept(WholeChecker):
         """Whether the broker that kept it and those of the client could never reach each other since."""
         return all(
             any(began <= settled_at and ended == _FOREVER for began, ended in apart)
-            for broker in client.brokers_since(sent.at)
+            for broker in client.brokers_since(settled_at)
             for apart in [list(self.network.timeline.apart(sent.homes[-1], broker))]
         )
 
