@@ -30,6 +30,7 @@ from net_cases import (
 from patience import HANGS
 from penstock.errors import AccessError, FilterError, NetworkError, PenstockError
 from penstock.filters import parsing
+from penstock.filters.languages import literals
 from penstock.filters.predicate import Predicate
 from penstock.net.client.client import Client
 from penstock.net.client.connecting import connect
@@ -148,11 +149,15 @@ def test_a_filter_that_takes_long_holds_up_nobody_but_who_sent_it(
         go_on.set()
 
 
-def test_a_filter_that_cannot_be_passed_on_is_refused_and_links_between_brokers_stay() -> None:
+def test_a_filter_that_cannot_be_passed_on_is_refused_and_links_between_brokers_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(literals, "TEXT_LENGTH_MAX", 2**18)
+
     async def main() -> None:
         names = "n" * 400
         # Short as text; in disjunctive form, as brokers say it to each other, longer than a filter may be.
-        text = " and ".join(f'("{names}{n}" = 1 or "{names}x{n}" = 1)' for n in range(11))
+        text = " and ".join(f'("{names}{n}" = 1 or "{names}x{n}" = 1)' for n in range(7))
         async with serving(config("a")) as (a,), serving(config("b", peers=a.urls)) as (b,):
             await until(lambda: a.status()["links"] and b.is_ready)
             with Complaints() as complaints:

@@ -286,7 +286,7 @@ def test_filters_on_a_batch_travel_to_the_broker(
         while not over.wait(0.01):
             at += 1
             # Fractions are greater than 2 and no whole number: Spark looks at those again.
-            net.publish({"kind": "ab"[at % 2], "n": at / 4, "x": 1})
+            net.publish({"kind": "ab"[at % 2], "n": at / 4, "x": 1}, ack="handled")
 
     delivered = net.status()["counts"]["delivered"]
     publisher = threading.Thread(target=publish)

@@ -53,7 +53,7 @@ from penstock.wire.messages import (
 
 _OF_CLIENTS: Final = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 
-_RETIRING_MAX: Final = 1_000
+_RETIRING_MAX: Final = 10_000
 """Trees that are kept though nothing more is published on them, the last ones."""
 
 
