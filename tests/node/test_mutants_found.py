@@ -312,7 +312,7 @@ def test_what_was_accepted_arrives_though_its_publisher_left_and_a_broker_on_the
     net.p.waits_for = Stage.ACCEPTED
     net.network.pause("s")
     net.publish(1)
-    net.run(0.6)
+    net.run(1.0)
     assert list(net.seen.settled_at) == [1]
     net.network.exit(net.p)
     net.network.crash("b")
@@ -387,7 +387,7 @@ def test_what_was_accepted_is_sent_again_though_it_is_no_longer_advertised() -> 
     net.network.cut("s", "b")
     net.network.cut("s", "c")
     net.publish(1)
-    net.run(0.5)
+    net.run(1.0)
     assert list(net.seen.settled_at) == [1]
     net.network.advertise(net.p, "a", parse("x >= 1000"))
     net.run(0.1)

@@ -137,7 +137,7 @@ def test_a_reader_gives_the_same_rows_for_the_same_offsets(
     with reading(urls[0], tmp_path / "log", SCHEMA, filter="n >= 0", maxEventsPerBatch="3") as reader:
         start = reader.initialOffset()
         assert start == {"position": 0}
-        net.publish_many({"n": n, "x": "y"} for n in range(-5, 5))
+        net.publish_many(({"n": n, "x": "y"} for n in range(-5, 5)), ack="handled")
         # What is acknowledged to the publisher is in the log.
         limit = reader.getDefaultReadLimit()
         assert reader.latestOffset(start, limit) == {"position": 3}
@@ -148,7 +148,7 @@ def test_a_reader_gives_the_same_rows_for_the_same_offsets(
         assert reader.initialOffset() == start
     with reading(urls[0], tmp_path / "log", SCHEMA, filter="n >= 0") as reader:
         assert [row["n"] for row in rows(reader, start, {"position": 3})] == [0, 1, 2]
-        net.publish_many({"n": n} for n in range(5, 7))
+        net.publish_many(({"n": n} for n in range(5, 7)), ack="handled")
         end = reader.latestOffset({"position": 3}, ReadAllAvailable())
         assert end == reader.reportLatestOffset() == {"position": 7}
         assert [row["n"] for row in rows(reader, {"position": 3}, end)] == [3, 4, 5, 6]
@@ -165,7 +165,7 @@ def test_what_was_logged_before_a_restart_is_not_taken_again(
 ) -> None:
     with reading(urls[0], tmp_path, SCHEMA) as reader:
         reader.initialOffset()
-        net.publish({"n": 1})
+        net.publish({"n": 1}, ack="handled")
     with reading(urls[0], tmp_path, SCHEMA) as reader:
         (first,) = read(tmp_path, 0, 1)
         # As from a publisher that lost its broker, and publishes again under the same numbers.
@@ -182,9 +182,9 @@ def test_available_now_is_what_comes_in_some_seconds(
         preparing = threading.Thread(target=reader.prepareForTriggerAvailableNow)
         preparing.start()
         until(subscribed(net, "now"))
-        net.publish_many([{"a.b": 1, "t": Time(0)}, {"x": "y"}])
+        net.publish_many([{"a.b": 1, "t": Time(0)}, {"x": "y"}], ack="handled")
         preparing.join()
-        net.publish({"x": "later"})
+        net.publish({"x": "later"}, ack="handled")
         start = reader.initialOffset()
         end = reader.latestOffset(start, ReadAllAvailable())
         found = [
@@ -229,8 +229,8 @@ def test_a_full_log_takes_no_more_until_something_is_dealt_with(
 ) -> None:
     with reading(urls[0], tmp_path, SCHEMA, maxLogBytes="1") as reader:
         reader.initialOffset()
-        net.publish({"n": 0})
-        waiting = net.publish_nowait({"n": 1})
+        net.publish({"n": 0}, ack="handled")
+        waiting = net.publish_nowait({"n": 1}, ack="handled")
         time.sleep(0.2)
         assert not waiting.done()
         assert reader.reportLatestOffset() == {"position": 1}
@@ -255,9 +255,9 @@ def test_a_stream_that_is_killed_in_a_batch_has_each_event_once(
     query = stream("killed").foreachBatch(never).start()
     try:
         until(subscribed(net, "killed"))
-        net.publish_many({"n": n, "s.d": 1, "s.t": Time(0)} for n in range(-10, 20))
+        net.publish_many(({"n": n, "s.d": 1, "s.t": Time(0)} for n in range(-10, 20)), ack="handled")
         assert begun.wait(HANGS)
-        net.publish_many({"n": n} for n in range(20, 30))
+        net.publish_many(({"n": n} for n in range(20, 30)), ack="handled")
         os.kill(int((tmp_path / "checkpoint" / "penstock" / "lock").read_text()), signal.SIGKILL)
     finally:
         gone.set()
@@ -266,7 +266,7 @@ def test_a_stream_that_is_killed_in_a_batch_has_each_event_once(
     assert not list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
     with running(stream("after").format("json").start(str(tmp_path / "out"))):
         until(subscribed(net, "after"))
-        net.publish_many({"n": n} for n in range(30, 40))
+        net.publish_many(({"n": n} for n in range(30, 40)), ack="handled")
         until(lambda: len(lines(tmp_path / "out")) >= 40)
     found = sorted(lines(tmp_path / "out"), key=lambda row: row["n"])
     assert [row["n"] for row in found] == list(range(40))

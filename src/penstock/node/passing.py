@@ -25,7 +25,7 @@ ATTEMPTS_MAX: Final = 5
 """Times that events are sent again before they are given up."""
 
 
-_SOON_S: Final = 0.1
+_SOON_S: Final = 0.5
 """Seconds after which a sender is told how far its events have come, if they are not dealt with."""
 
 

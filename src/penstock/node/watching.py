@@ -11,7 +11,7 @@ _NEIGHBOURS_PATIENCE: Final = 3
 """A neighbour may itself be waiting for a slow client, and that client gets all of the patience."""
 
 
-_SOON_S: Final = 0.25
+_SOON_S: Final = 0.5
 """Who has had events for longer is late; publishers are told at once then how far events have come."""
 
 
