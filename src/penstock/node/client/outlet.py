@@ -27,7 +27,7 @@ OnSettled: TypeAlias = Callable[[Exception | None], object]
 """Told once that what was published has reached the stage that was asked for, or why it has not."""
 
 FIRST: Final = Stage.ACCEPTED
-"""What publishers wait for by default: no reader can hold it up."""
+"""What publishers wait for by default: no reader can hold it up, as long as a window has room."""
 
 Ack: TypeAlias = Literal["accepted", "taken", "handled"]
 """What an acknowledgement means, as publishers say it: see `penstock.wire.sessions.Stage`."""

@@ -256,7 +256,7 @@ class Kept(WholeChecker):
             yield f"{who} did not get {_called(sent)} for {key}, {acked}, and was not told"
 
     def _excuses(self, name: Name, who: Who) -> bool:
-        """Whether an event need not have come: by the contract, or by a defect that is on the list."""
+        """Whether an event need not have come, by the contract."""
         sent = self._sent[name]
         called, key = cast(tuple[str, Key], who)
         client = self.network.clients[called.rstrip("'")]
