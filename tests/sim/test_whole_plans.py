@@ -210,3 +210,65 @@ def test_a_subscription_made_before_events_gets_them_from_the_next_broker_too(pr
     steps += [Step("unplug", (1, 1)), *events(0, 1, 2), Step("pass", (20.0,)), Step("plug", (1, 1))]
     found = outcome(steps, homes=(0, 1), edges=RING, others=((), (2,)), protocol=protocol)
     assert (found.wrong, found.excused) == ([], {})
+
+
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+def test_who_was_away_when_the_broker_that_kept_events_died_is_told(protocol: str) -> None:
+    # b2 is cut off while c0 publishes at b1, which then dies and comes back with nothing.
+    steps = [Step("cut", (1, 2)), Step("pass", (0.2,)), *events(0, 1, 2, 3), Step("pass", (9.0,))]
+    steps += [Step("crash", (1,)), Step("pass", (1.0,)), Step("restart", (1, False)), Step("pass", (3.0,))]
+    found = outcome([*steps, Step("heal", (1, 2))], homes=(1, 2), protocol=protocol)
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+    assert found.excused["missed, told"] > 0
+
+
+def test_who_was_away_and_lost_its_own_broker_too_is_told_by_the_publisher() -> None:
+    steps = [Step("unplug", (1, 2)), Step("pass", (0.7,)), *events(0, 1, 2, 3), Step("pass", (3.0,))]
+    steps += [Step("crash", (1,)), Step("crash", (2,)), Step("plug", (1, 2))]
+    found = outcome([*steps, Step("restart", (1, False)), Step("restart", (2, False))], homes=(1, 2))
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+
+
+def test_who_was_away_while_nothing_was_acknowledged_is_told_nothing() -> None:
+    steps = [Step("crash", (1,)), Step("pass", (9.0,)), Step("restart", (1, False)), Step("pass", (3.0,))]
+    found = outcome([*events(0, 1, 2), Step("pass", (2.0,)), *steps], homes=(1, 2))
+    assert found.wrong == []
+    assert found.excused.get("missed, told", 0) == 0
+
+
+def test_what_was_no_longer_kept_when_a_broker_was_back_without_its_state_is_told() -> None:
+    """The publisher has withdrawn what it advertised; its broker knows how much that was."""
+    found = outcome(
+        [
+            Step("crash", (2,)),
+            *events(0, 1, 2, 3),
+            Step("pass", (9.0,)),
+            Step("advertise", (0, "a", "x >= 1")),
+            Step("pass", (120.0,)),
+            Step("restart", (2, False)),
+            Step("pass", (9.0,)),
+        ],
+        homes=(1, 2),
+    )
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+
+
+def test_a_part_that_stays_cut_off_is_told_that_it_may_have_missed_something() -> None:
+    found = outcome(
+        [Step("cut", (1, 2)), Step("pass", (0.2,)), *events(0, 1, 2), Step("pass", (600.0,))], homes=(1, 2)
+    )
+    assert found.wrong == []
+    # Soon that it may be, and how many when it is back.
+    assert found.missed == {"cut": 2}
+
+
+def test_a_broker_that_ends_as_it_should_has_nobody_told_in_vain() -> None:
+    found = outcome(
+        [*events(0, 1, 2), Step("drain", (1, 1.0)), Step("pass", (300.0,)), Step("restart", (1, False))],
+        homes=(1, 2),
+    )
+    assert found.wrong == []
+    assert found.excused.get("missed, told", 0) == 0

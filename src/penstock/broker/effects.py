@@ -1,6 +1,6 @@
 """What a core asks its runtime to do. Every runtime carries out all of it."""
 
-from typing import TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -58,11 +58,20 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
     seconds: float
 
 
+UNKNOWN: Final = 0
+"""A number of events that nobody knows."""
+
+
 class Missed(msgspec.Struct, frozen=True, gc=False):
-    """Tell a client that it may have missed events, and how many at most."""
+    """Tell a client that it may have missed events, and how many at most.
+
+    They are no longer kept (`expired`), or whoever kept them has ended, or has been out of reach for longer
+    than it keeps anything (`unreachable`); how many that is may be UNKNOWN.
+    """
 
     link: str
     count: int
+    reason: Literal["expired", "unreachable"] = "expired"
 
 
 class Behind(msgspec.Struct, frozen=True, gc=False):

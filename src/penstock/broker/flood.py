@@ -6,11 +6,11 @@ come before. It is the baseline that others are compared with, and shows all tha
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from penstock.broker.clients import Client, Clients
 from penstock.broker.core import Facts
-from penstock.broker.effects import Behind, Effect, Missed, Refuse, Replay, Send
+from penstock.broker.effects import UNKNOWN, Behind, Effect, Missed, Refuse, Replay, Send
 from penstock.broker.forwarding import EVERYTHING, Forwarding
 from penstock.broker.local import LinkDown, LinkUp, Replayed, Tick
 from penstock.broker.needs import Matching
@@ -52,7 +52,10 @@ class Apart(Message, frozen=True, gc=False):
 
 
 class Gone(Message, frozen=True, gc=False):
-    """Of what a node asked for, so many events are no longer kept by another one."""
+    """Of what a node asked for, so many events are no longer kept by another one.
+
+    With UNKNOWN, the other one has been out of reach for longer than anything is kept.
+    """
 
     node: str
     count: tuple[int, int]
@@ -100,16 +103,22 @@ class FloodNode:
         *,
         advertisements: bool = True,
         incarnation: int = 0,
+        linger: float = 0.0,
         keep: float = 0.0,
     ) -> None:
         self.name = name
         self._incarnation = incarnation
+        self._linger = linger
         self._keep = keep
         self._asked = 0
         self._heard: dict[tuple[str, tuple[int, int], str], None] = {}
         self._missing: dict[str, tuple[float, float]] = {}
         """When something was last heard from neighbours that are away, or by clients that were; and until
         when to go on asking for it."""
+        self._away: dict[str, float] = {}
+        """The neighbours that are away, and since when; of those who stay away, clients are told."""
+        self._lives: dict[str, int] = {}
+        """Of each neighbour, which life it was last seen in."""
         self._replays: dict[int, Apart] = {}
         self._clients = Clients()
         self._table = Table(matching, self._clients)
@@ -135,6 +144,7 @@ class FloodNode:
             self._on_gone(message, link, effects)
         elif isinstance(message, Tick):
             self._forwarding.on_tick()
+            self._give_up(now, effects)
             self._tell_clients(now, effects)
         elif isinstance(message, Replayed):
             asked = self._replays.pop(message.number)
@@ -156,6 +166,8 @@ class FloodNode:
             if link in self.links:
                 since, _until = self._missing.get(link, (now, now))
                 self._missing[link] = min(since, now - message.silent), float("inf")
+                if not message.ended:
+                    self._away.setdefault(link, now)
                 self._tell_clients(now, effects)
             # One that may come back is still sent events, which the runtime keeps for it meanwhile.
             if not message.keep:
@@ -166,6 +178,7 @@ class FloodNode:
             self._clients[link] = Client.of(message, now)
         else:
             self.links.add(link)
+            self._on_life(link, message.incarnation, now, effects)
             if link in self._missing:
                 self._missing[link] = self._missing[link][0], now + self._keep
             self._ask(now, effects)
@@ -202,7 +215,31 @@ class FloodNode:
         if self._is_news(message.node, message.count, message.keeper):
             effects += [Send(to, message) for to in sorted(self.links) if to != link]
             wanting = (name for name, client in self._clients.items() if client.subscriptions)
-            effects += [Missed(client, message.events) for client in wanting]
+            reason: Literal["expired", "unreachable"] = "expired" if message.events else "unreachable"
+            effects += [Missed(client, message.events, reason) for client in wanting]
+
+    def _on_life(self, link: str, incarnation: int, now: float, effects: list[Effect]) -> None:
+        """A neighbour is there again: what it kept in an earlier life is gone.
+
+        Nothing was missed in a time that is shorter than that for which nodes wait for who is away.
+        """
+        before, self._lives[link] = self._lives.get(link, incarnation), incarnation
+        since, _until = self._missing.get(link, (now, now))
+        if link in self._away and incarnation != before and since < now - self._linger:
+            self._tell_lost(link, effects)
+        self._away.pop(link, None)
+
+    def _give_up(self, now: float, effects: list[Effect]) -> None:
+        """Of neighbours that stay away for longer than anything is kept, tell all clients everywhere."""
+        for link in [link for link, since in self._away.items() if now - since > self._keep]:
+            del self._away[link]
+            self._tell_lost(link, effects)
+
+    def _tell_lost(self, keeper: str, effects: list[Effect]) -> None:
+        if self._keep:
+            self._asked += 1
+            count = self._incarnation, self._asked
+            self._on_gone(Gone(self.name, count, keeper, UNKNOWN), "", effects)
 
     def _is_news(self, *what: Any) -> bool:
         if what in self._heard:

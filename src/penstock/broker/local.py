@@ -22,10 +22,11 @@ class LinkUp(Message, frozen=True, gc=False):
     """A neighbour or a client can be reached.
 
     Of a client: `origin` is in whose name its events are numbered, at whichever broker it is; `grants` and
-    `limits` are what it may do, and how much of it.
+    `limits` are what it may do, and how much of it. Of a neighbour: `incarnation` is higher in each life.
     """
 
     client: bool = False
+    incarnation: int = 0
     origin: str = ""
     grants: Grants = EVERYTHING
     limits: Limits = NO_LIMITS
@@ -39,11 +40,12 @@ class LinkDown(Message, frozen=True, gc=False):
 
     With `keep`, what a neighbour has asked for stays a while, so that events for those behind it are not
     taken for unwanted until another way to them is found; a second LinkDown ends it. Nothing has been heard
-    from it for `silent` seconds.
+    from it for `silent` seconds. `ended`: it has said that it ends, so that nothing of it is missing.
     """
 
     keep: bool = False
     silent: float = 0.0
+    ended: bool = False
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102
         return {}
@@ -63,6 +65,10 @@ class Replayed(Message, frozen=True, gc=False):
     tree: str
     number: int
     missed: int
+
+
+class Ending(Message, frozen=True, gc=False):
+    """This node ends. What is said now still reaches neighbours; nothing more will be."""
 
 
 class LinkLoad(msgspec.Struct, frozen=True):

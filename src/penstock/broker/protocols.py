@@ -82,6 +82,7 @@ def _flood(name: str, matching: Matching, settings: CoreSettings) -> Core:
         matching,
         advertisements=settings.advertisements,
         incarnation=settings.incarnation,
+        linger=settings.linger,
         keep=settings.keep,
     )
 

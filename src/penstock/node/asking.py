@@ -33,7 +33,7 @@ def message_of(request: Want | Unwant | Offer | Unoffer) -> Message:
     if isinstance(request, Unwant):
         return Unsubscribe(request.key)
     if isinstance(request, Offer):
-        return Advertise(str(request.key), _predicate(request.filter))
+        return _advertise(request, _predicate(request.filter))
     return Unadvertise(str(request.key))
 
 
@@ -72,11 +72,15 @@ def prepared(request: Want | Offer, grants: Grants) -> Prepared:
         if isinstance(request, Want):
             message, verb = _subscribe(request, predicate), "subscribe"
         else:
-            message, verb = Advertise(str(request.key), predicate), "advertise"
+            message, verb = _advertise(request, predicate), "advertise"
         why_not = grants.why_not(verb, predicate)
     except Exception as error:
         return error
     return message if why_not is None else AccessError(why_not)
+
+
+def _advertise(request: Offer, predicate: Predicate) -> Advertise:
+    return Advertise(str(request.key), predicate, turn=request.turn, acked=request.acked)
 
 
 def _subscribe(request: Want, predicate: Predicate) -> Subscribe:

@@ -163,5 +163,5 @@ class Node:
             dialer.stop()
         if self._ticking is not None:
             self._ticking.cancel()
-        self.runtime.stop()
+        self.runtime.end_all(self._world.time())
         return self.hub.close_all("draining", "the broker has ended")

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.broker.core import Core
-from penstock.broker.effects import Behind, Deliver, Effect, Keep, Missed, Refuse, Replay, Send, Wake
+from penstock.broker.effects import UNKNOWN, Behind, Deliver, Effect, Keep, Missed, Refuse, Replay, Send, Wake
+from penstock.broker.local import Ending, LinkDown, LinkUp, Load, Tick, Woken
 from penstock.broker.local import Limits as ClientLimits
-from penstock.broker.local import LinkDown, LinkUp, Load, Tick, Woken
 from penstock.errors import AccessError, FilterError, LimitError, WireError
 from penstock.node.asking import Prepared, message_of, why_not_asked
 from penstock.node.history import Frame, History
@@ -100,8 +100,10 @@ class Runtime:
         """The broker takes connections from now on; its neighbours will find it in a moment."""
         self.passing.wait_until(now + self.times.join)
 
-    def stop(self) -> None:
-        """Nothing more is to happen by itself."""
+    def end_all(self, now: float) -> None:
+        """The node ends: say what has to be said, and let nothing more happen by itself."""
+        self.handle(Ending(), "", now)
+        self.flush()
         for timer in self._wakes.values():
             timer.cancel()
         self._wakes.clear()
@@ -128,7 +130,7 @@ class Runtime:
         # What is under way is bounded by the windows of clients. If brokers waited for each other as well,
         # they might do so in a circle, and one slow reader would hold up all that goes over the same link.
         link = Link(name, session_id, Session(_NO_WINDOW), False, name, dialed, incarnation)
-        return self._add(link, LinkUp(), now)
+        return self._add(link, LinkUp(incarnation=incarnation), now)
 
     def add_client(self, hello: Hello, identity: Identity, now: float) -> Link:
         """A client is there, with a new session."""
@@ -190,15 +192,18 @@ class Runtime:
         link.phase, link.since, link.moved_at = LinkPhase.UP, now, now
         self.dirty[link] = None
 
-    def give_up(self, link: Link, now: float) -> None:
-        """A link does not work: look for ways around a neighbour, and keep what is for it meanwhile."""
+    def give_up(self, link: Link, now: float, *, ended: bool = False) -> None:
+        """A link does not work: look for ways around a neighbour, and keep what is for it meanwhile.
+
+        `ended`: the neighbour has said that it ends.
+        """
         if link.is_client:
             self.end(link, now, failed=True)
         elif link.phase in (LinkPhase.UP, LinkPhase.CUT):
             link.phase, link.since = LinkPhase.AWAY, now
             self.intake.forget(link)
             silent = now - link.last_heard(now) + self.standstill.seconds(now)
-            self.handle(LinkDown(keep=True, silent=silent), link.name, now)
+            self.handle(LinkDown(keep=True, silent=silent, ended=ended), link.name, now)
             connection, link.connection = link.connection, None
             if connection is not None:
                 connection.close()
@@ -251,8 +256,7 @@ class Runtime:
             return
         if kind is Kind.REFUSED:
             # The other side ends the connection, and says why: there is no use in waiting for it.
-            read_refused(payload)
-            self.give_up(link, now)
+            self.give_up(link, now, ended=read_refused(payload).code == "draining")
             return
         if kind not in (Kind.MESSAGE, Kind.EVENTS):
             raise WireError(f"a frame of kind {kind.name} has no place here")
@@ -396,10 +400,9 @@ class Runtime:
         if link is None:
             return
         if isinstance(effect, Missed):
-            self.lost["expired"] += effect.count
-            events = "1 event" if effect.count == 1 else f"{effect.count:,} events"
-            text = f"up to {events} may have been missed: no longer kept"
-            self.notify(link, "missed", text, effect.count)
+            # Where nobody knows how many, it is one at least.
+            self.lost[effect.reason] += max(1, effect.count)
+            self.notify(link, "missed", _missed(effect), effect.count)
         elif isinstance(effect, Behind):
             # Not urgent: that all has come is true only behind what has.
             link.session.push_message(write_answer(requests.Behind(effect.seconds)))
@@ -495,3 +498,10 @@ class Runtime:
         del self._wakes[at]
         self.handle(Woken(), "", self.world.time())
         self.flush()
+
+
+def _missed(effect: Missed) -> str:
+    """What a client is told that may have missed events."""
+    events = {UNKNOWN: "events", 1: "up to 1 event"}.get(effect.count, f"up to {effect.count:,} events")
+    why = "no longer kept" if effect.reason == "expired" else "the broker that kept them cannot be reached"
+    return f"{events} may have been missed: {why}"

@@ -11,7 +11,7 @@ _COUNTED: Final = (
 )
 """What a runtime counts by itself."""
 
-LOST: Final = ("expired", "retries", "slow", "unkept")
+LOST: Final = ("expired", "retries", "slow", "unkept", "unreachable")
 """Why events that were acknowledged did not reach somebody who was known."""
 
 

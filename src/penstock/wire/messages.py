@@ -72,18 +72,31 @@ class Message(
 class Advertise(Message, frozen=True, gc=False):
     """Events that match this filter may come from where this comes from.
 
-    The epoch is higher each time the same advertisement is sent out anew, to span its tree again.
+    The epoch is higher each time the same advertisement is sent out anew, to span its tree again. `origin` is
+    in whose name events are numbered there, at whichever broker the publisher is, and `turn` how often that
+    has begun anew. `acked` is what its earlier brokers have acknowledged: how long ago, and how many events
+    (see `penstock.broker.trees.publishers`).
     """
 
     tree: Tree
     filter: Predicate
     epoch: int = 0
+    origin: str = ""
+    turn: int = 0
+    acked: tuple[tuple[float, int], ...] = ()
+
+    def brief(self, text: TextOf) -> Brief:  # noqa: D102 - as in Message
+        return {"tree": self.tree, "filter": text(self.filter), "epoch": self.epoch}
 
 
 class Unadvertise(Message, frozen=True, gc=False):
-    """No more such events will come along this tree, for ever."""
+    """No more such events will come along this tree, for ever.
+
+    `used`: some may have come, which are no longer kept.
+    """
 
     tree: Tree
+    used: bool = False
 
 
 class Unreachable(Message, frozen=True, gc=False):

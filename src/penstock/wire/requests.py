@@ -13,8 +13,12 @@ KEY_MAX: Final = 2**32 - 1
 BEFORE_MAX: Final = 8
 """Changes of a subscription that are remembered."""
 
+ACKED_MAX: Final = 32
+"""Groups of events of which a publisher says when they were acknowledged; each goes back twice as far."""
+
 ClientKey = Annotated[int, msgspec.Meta(ge=0, le=KEY_MAX)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=2**31)]
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 FilterText = Annotated[str, msgspec.Meta(max_length=TEXT_LENGTH_MAX)]
 
 
@@ -52,10 +56,16 @@ class Unwant(_Request, frozen=True, tag="unwant"):
 
 
 class Offer(_Request, frozen=True, tag="offer"):
-    """Advertise, or have another filter under the same key."""
+    """Advertise, or have another filter under the same key.
+
+    Who comes from another broker says how often it has begun anew (`turn`), and what was acknowledged there:
+    how long ago, and how many events.
+    """
 
     key: ClientKey
     filter: FilterText
+    turn: _Count = 0
+    acked: Annotated[tuple[tuple[_Seconds, _Count], ...], msgspec.Meta(max_length=ACKED_MAX)] = ()
 
 
 class Unoffer(_Request, frozen=True, tag="unoffer"):

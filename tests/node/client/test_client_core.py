@@ -214,7 +214,7 @@ def test_when_a_broker_is_gone_the_next_is_told_everything_and_sent_what_was_not
     case.world.run(1)
     assert case.core.line.broker == "b"
     assert asked(case.b) == [
-        Offer(0, offered, "n >= 0"),
+        Offer(0, offered, "n >= 0", turn=2),
         Want(0, wanted, "n > 1"),
         Want(RESTATED, other, "n > 2"),
     ]
@@ -494,7 +494,7 @@ def test_an_advertisement_that_is_taken_back_or_withdrawn_is_not_said_again() ->
     assert Unoffer(0, first) in case.a.requests
     case.die(case.a)
     case.world.run(1)
-    assert asked(case.b) == [Offer(0, third, "n = 2")]
+    assert asked(case.b) == [Offer(0, third, "n = 2", turn=2)]
 
 
 def test_what_is_taken_back_before_it_was_answered_is_not_asked_again() -> None:
@@ -519,7 +519,7 @@ def test_what_is_granted_is_advertised_once_for_all_who_need_it() -> None:
         case.core.advertise_granted(case.told.append, case.told.append)
     case.world.run()
     assert case.told[1:] == ["1", "1"]
-    assert case.a.requests == [Offer(1, 1, "n > 5")]
+    assert case.a.requests == [Offer(1, 1, "n > 5", turn=1)]
     assert case.core.advertised == {1: "n > 5"}
 
 

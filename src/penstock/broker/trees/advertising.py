@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from penstock.broker.clients import Clients
 from penstock.broker.trees.catching import Catching
 from penstock.broker.trees.outbox import Outbox
+from penstock.broker.trees.publishers import NOBODY, Publisher
 from penstock.broker.trees.subscribing import Subscribing
-from penstock.broker.trees.trees import HERE, Trees
+from penstock.broker.trees.trees import HERE, Branch, Trees
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Tree
 from penstock.wire.messages import Advertise, Lost, Unadvertise, Unreachable
@@ -37,23 +38,37 @@ class Advertising:
         self._losses = 0
         self._lost_by: dict[str, tuple[int, int]] = {}
 
-    def offered_to(self, link: str) -> tuple[Advertise, ...]:
+    def offered_to(self, link: str, now: float) -> tuple[Advertise, ...]:
         """All that a neighbour can reach through this broker."""
         return tuple(
-            Advertise(tree, branch.filter, branch.epoch)
+            self._advertise(tree, branch, now)
             for tree, branch in self._trees.items()
             if branch.way is not None and branch.way != link
         )
 
-    def plant(self, tree: Tree, predicate: Predicate, epoch: int, way: str, now: float) -> None:
+    def _advertise(self, tree: Tree, branch: Branch, now: float) -> Advertise:
+        publisher = branch.publisher
+        origin, turn, _acked = publisher
+        return Advertise(tree, branch.filter, branch.epoch, origin, turn, publisher.ages(now))
+
+    def plant(
+        self,
+        tree: Tree,
+        predicate: Predicate,
+        epoch: int,
+        way: str,
+        now: float,
+        publisher: Publisher = NOBODY,
+    ) -> None:
         """Take the first copy of an advertisement, pass it on, and bind to its tree what overlaps it.
 
         Events are asked for on a new way before they are no longer asked for on the old one, if brokers
         linger: until all along the new way know of it, events come the old way.
         """
         is_new, lost_since = tree not in self._trees, self._trees.lost_since(tree)
-        before = self._trees.plant(tree, predicate, epoch, way)
-        self._outbox.tell_all(Advertise(tree, predicate, epoch), way)
+        before = self._trees.plant(tree, predicate, epoch, way, publisher)
+        self._outbox.tell_all(self._advertise(tree, self._trees[tree], now), way)
+        self._catching.heed(tree, publisher)
         # What may be missing from here on: nothing while the old way is still there.
         since = now
         if before != way:
@@ -81,11 +96,14 @@ class Advertising:
                 since = min(since, client.missing_since)
             self._catching.miss_for(link, [tree], since, now)
 
-    def fell(self, tree: Tree, now: float, but: str = "") -> None:
-        """An advertisement is taken back: tell all but one, and unbind what was bound to its tree."""
-        self._trees.fell(tree, now, unadvertised=True)
-        self._catching.forget(tree)
-        self._outbox.tell_all(Unadvertise(tree), but)
+    def fell(self, tree: Tree, now: float, but: str = "", *, used: bool) -> None:
+        """An advertisement is taken back: tell all but one, and unbind what was bound to its tree.
+
+        `used`: events may have come along the tree.
+        """
+        self._catching.forget(tree, used=used)
+        self._trees.fell(tree, now, unadvertised=True, used=used)
+        self._outbox.tell_all(Unadvertise(tree, used), but)
         self._subscribing.reoffer_everywhere(tree)
         self._subscribing.unbind(tree)
 
@@ -96,7 +114,7 @@ class Advertising:
         tree = message.tree
         self._trees.offer(tree, link)
         if self._trees.is_news(tree, message.epoch):
-            self.plant(tree, message.filter, message.epoch, link, now)
+            self.plant(tree, message.filter, message.epoch, link, now, Publisher.of(message, now))
         elif self._trees.is_missed(tree):
             # The neighbour knows a way, but it may lead through here; with a new epoch it will not.
             self._ask_for([tree], now)
@@ -105,7 +123,7 @@ class Advertising:
         """An advertisement has been taken back."""
         self._trees.retract(link, message.tree)
         if message.tree in self._trees:
-            self.fell(message.tree, now, link)
+            self.fell(message.tree, now, link, used=message.used)
 
     def on_unreachable(self, message: Unreachable, link: str, now: float) -> None:
         """A neighbour cannot reach a tree any more."""
@@ -128,7 +146,7 @@ class Advertising:
             if branch is not None:
                 branch.asked_at = now
                 if branch.way == HERE and branch.epoch <= epoch:
-                    self.plant(tree, branch.filter, epoch + 1, HERE, now)
+                    self.plant(tree, branch.filter, epoch + 1, HERE, now, branch.publisher)
 
     def on_all(
         self, messages: tuple[Advertise, ...], link: str, now: float, *, anew: bool, silent: float
@@ -170,7 +188,10 @@ class Advertising:
         """Forget orphans whose lease has run out; ask again for the others, and for what neighbours know."""
         over = [tree for tree, branch in self._trees.orphans() if now - branch.orphan_since > lease]
         for tree in over:
-            self._trees.fell(tree, now, unadvertised=False)
+            # Events may have been missing before that was noticed.
+            since = min(self._trees[tree].orphan_since, now - self._catching.silence(tree, now))
+            self._catching.on_gone(tree)
+            self._trees.fell(tree, since, unadvertised=False)
             self._subscribing.unbind(tree)
         orphans = [tree for tree, _branch in self._trees.orphans()]
         gone = [tree for tree in self._trees.offered() if tree not in self._trees]

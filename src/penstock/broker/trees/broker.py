@@ -12,20 +12,21 @@ comes up or something was missed (`sessions`). The core reads no clock, draws no
 sockets.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 from typing import Final
 
 from penstock.broker.clients import Client, Clients
 from penstock.broker.core import Facts
 from penstock.broker.effects import Effect, Refuse, Wake
 from penstock.broker.forwarding import EVERYTHING, Forwarding
-from penstock.broker.local import LinkDown, LinkUp, Replayed, Tick, Woken
+from penstock.broker.local import Ending, LinkDown, LinkUp, Replayed, Tick, Woken
 from penstock.broker.needs import Matching
 from penstock.broker.table import Table
 from penstock.broker.trees.advertising import Advertising
-from penstock.broker.trees.catching import Catching
+from penstock.broker.trees.catching import ANSWERED_KEEPS, Catching
 from penstock.broker.trees.outbox import Outbox
 from penstock.broker.trees.pathways import Pathways
+from penstock.broker.trees.publishers import Publisher
 from penstock.broker.trees.sessions import Arrival, LinkState
 from penstock.broker.trees.subscribing import Subscribing
 from penstock.broker.trees.trees import HERE, Trees
@@ -99,7 +100,7 @@ class Broker:
         self._subscribing = Subscribing(self.table, self.trees, clients, outbox, make_scheme)
         self._slice_size = slice_size
         self._catching = catching = Catching(
-            self.table, self.trees, clients, outbox, self._subscribing, is_on=keep > 0
+            self.table, self.trees, clients, outbox, self._subscribing, keep=keep, linger=linger
         )
         self._advertising = Advertising(
             name, incarnation, self.trees, self._subscribing, outbox, catching, clients, linger
@@ -133,6 +134,7 @@ class Broker:
             Tick: self._on_tick,
             Woken: self._on_woken,
             Replayed: self._on_replayed,
+            Ending: self._on_ending,
         }
         if not advertisements:
             self._advertising.plant(self._new_name(), EVERYTHING, 0, HERE, 0.0)
@@ -141,6 +143,11 @@ class Broker:
     def schemes(self) -> dict[str, Scheme]:
         """What looks after each neighbour."""
         return self._subscribing.schemes
+
+    @property
+    def retiring(self) -> KeysView[Tree]:
+        """The trees of clients on which nothing more is published; they stay for a while."""
+        return self._retiring.keys()
 
     def facts(self) -> Facts:
         """What may be asked of any core."""
@@ -209,23 +216,29 @@ class Broker:
     def _on_replayed(self, message: Replayed, _link: str, now: float) -> None:
         self._catching.on_caught_up(message.tree, message.number, message.missed, HERE, now)
 
+    def _on_ending(self, _message: Ending, _link: str, now: float) -> None:
+        """Whoever has yet to catch up with what was published here will not, and should know."""
+        for tree in sorted(self.trees.through(HERE)):
+            used = tree in self._forwarding.published or tree in self._retiring
+            self._advertising.fell(tree, now, used=used)
+
     # Clients
 
     def _retire(self, tree: Tree, now: float) -> None:
         """Nothing more is published on a tree; it stays for those who have yet to catch up with it."""
         if self._keep and tree in self._forwarding.published:
             self._forwarding.published.discard(tree)
-            self._retiring[tree] = now + self._keep
+            self._retiring[tree] = now + ANSWERED_KEEPS * self._keep
             if len(self._retiring) > _RETIRING_MAX:
                 self._fell_retired(min(self._retiring.values()))
             self._fell_retired(now)
         else:
-            self._advertising.fell(tree, now)
+            self._advertising.fell(tree, now, used=False)
 
     def _fell_retired(self, now: float) -> None:
         for tree in [tree for tree, at in self._retiring.items() if at <= now]:
             del self._retiring[tree]
-            self._advertising.fell(tree, now)
+            self._advertising.fell(tree, now, used=True)
 
     def _refuse(self, link: str, why: str) -> None:
         self._outbox.effects.append(Refuse(link, why))
@@ -242,7 +255,8 @@ class Broker:
         known = client.advertisements
         before = known.get(message.tree)
         known[message.tree] = tree = self._new_name()
-        self._advertising.plant(tree, predicate, 0, HERE, now)
+        publisher = Publisher.of(message, now)._replace(origin=f"{client.origin}/{message.tree}")
+        self._advertising.plant(tree, predicate, 0, HERE, now, publisher)
         if before is not None:
             self._retire(before, now)
 
@@ -267,7 +281,8 @@ class Broker:
         # Who comes says once for each subscription what it has missed.
         if message.seconds and entry is not None and is_new:
             client.missing_since = now - message.seconds
-            self._catching.miss_for(link, sorted(entry.trees), now - message.seconds, now)
+            self._catching.miss_for(link, sorted(entry.trees), client.missing_since, now)
+            self._catching.miss_gone(link, predicate, now - message.seconds, now)
 
     def _on_client_unsubscribe(self, message: Unsubscribe, link: str, _now: float) -> None:
         self._subscribing.on_client_unsubscribe(message, link)
@@ -292,7 +307,7 @@ class Broker:
         self._outbox.links[link] = state = LinkState((self._incarnation, self._ups))
         state.heard_at = now
         self._subscribing.meet(link)
-        self._say_all(link)
+        self._say_all(link, now)
 
     def _on_link_down(self, message: LinkDown, link: str, now: float) -> None:
         self._catching.part(link)
@@ -321,9 +336,10 @@ class Broker:
         self._subscribing.drop_all(link)
         self._advertising.forget(link, now, silent)
 
-    def _say_all(self, link: str) -> None:
+    def _say_all(self, link: str, now: float) -> None:
         state = self._outbox.links[link]
-        advertised, asked = self._advertising.offered_to(link), self._subscribing.asked_of(link)
+        advertised = self._advertising.offered_to(link, now)
+        asked = self._subscribing.asked_of(link)
         size = self._slice_size
         for part, at in enumerate(range(0, max(1, len(asked)), size)):
             more = at + size < len(asked)
@@ -378,7 +394,7 @@ class Broker:
         state = self._outbox.links.get(link)
         if state is not None:
             state.heard_at = now
-            self._say_all(link)
+            self._say_all(link, now)
 
     def _on_sync(self, message: Sync, link: str, now: float) -> None:
         state = self._outbox.links.get(link)
@@ -416,6 +432,6 @@ class Broker:
                     # It has to ask anew for what it wants, and for what it has missed meanwhile.
                     self._ups += 1
                     state.session, state.sent = (self._incarnation, self._ups), 0
-                    self._say_all(link)
+                    self._say_all(link, now)
             self._outbox.send(link, state.alive())
         self._advertising.on_tick(now, self._lease)

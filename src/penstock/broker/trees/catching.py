@@ -8,17 +8,24 @@ but for what was no longer kept, of which clients are told.
 A gap begins when something was last heard by the old path, and ends with the answer to the last question; if
 the path breaks before, the question is asked again on the next one, about all of the gap. Brokers on the
 path ask in turn, in the name of those behind them (`askers`).
+
+The broker that keeps events may die, or stay apart for good. Then nobody answers: after a while clients are
+told that they may have missed events. A publisher that lives and is at another broker (`publishers`) says how
+many were acknowledged since the gap began: then clients are told sooner, or not at all if there were none.
 """
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from penstock.broker.clients import Clients
-from penstock.broker.effects import Behind, Missed, Replay
+from penstock.broker.effects import UNKNOWN, Behind, Missed, Replay
 from penstock.broker.table import Table
 from penstock.broker.trees.outbox import Outbox
+from penstock.broker.trees.publishers import Publisher
 from penstock.broker.trees.subscribing import Subscribing
 from penstock.broker.trees.trees import HERE, Trees
+from penstock.filters.predicate import Predicate
+from penstock.filters.relations import overlaps
 from penstock.model.names import Tree
 from penstock.wire.messages import CatchUp, CaughtUp
 
@@ -28,6 +35,14 @@ OWN: Final = ""
 _GAPS_MAX: Final = 10_000
 """Trees of which it is remembered that something may be missing, though they are gone; the last ones."""
 
+
+ANSWERED_KEEPS: Final = 3
+"""For so many times as long as events are kept, answers are waited for, and trees that ended can be asked.
+
+Of what is no longer kept, the answer says how many events there were, so that nobody is told in vain."""
+
+_EARLIER: Final = "?"
+"""Before an origin: the tree of its earlier broker, which is not known here."""
 
 _LEARNT_S: Final = 5.0
 """Seconds after which a broker knows the trees that a client who comes may have missed events of."""
@@ -40,14 +55,18 @@ class Asker(NamedTuple):
     """Of its own question."""
     since: float
     """When its path was broken; what it asks for may be older, of a tree that is new to it."""
+    until: float
+    """When it is told that it may have missed events, unless there is a path then."""
 
 
 class Gap:
     """What may be missing of a tree, since when, and for whom."""
 
-    __slots__ = ("asked_at", "askers", "number", "since")
+    __slots__ = ("asked_at", "askers", "count", "left", "number", "since")
 
-    def __init__(self, since: float) -> None:
+    def __init__(self, since: float, left: Publisher) -> None:
+        self.left = left
+        """The publisher, as it was on this tree."""
         self.since = since
         """May be later than now: until then, events still come by the old path."""
         self.askers: dict[str, Asker] = {}
@@ -55,6 +74,8 @@ class Gap:
         self.number = 0
         """Of the last question; 0 if there is no path to ask on."""
         self.asked_at = 0.0
+        self.count = UNKNOWN
+        """How many events may have been missed, as far as their publisher says so."""
 
 
 class Catching:
@@ -68,17 +89,24 @@ class Catching:
         outbox: Outbox,
         subscribing: Subscribing,
         *,
-        is_on: bool,
+        keep: float,
+        linger: float,
     ) -> None:
+        """`keep`: how long brokers keep events; `linger`: at least how long they wait for who is away."""
         self._gaps: dict[Tree, Gap] = {}
+        self._of_origin: dict[str, dict[Tree, None]] = {}
+        """The trees with gaps, by who publishes on them."""
         self._table = table
         self._trees = trees
         self._clients = clients
         self._outbox = outbox
         self._subscribing = subscribing
-        self.is_on = is_on
+        self._keep = keep
+        self._linger = linger
+        self.is_on = keep > 0
         """Whether brokers keep anything."""
         self._asked = 0
+        self._began_at = float("inf")
         self._behind: set[str] = set()
         """The clients that know that events are yet to come."""
 
@@ -99,27 +127,100 @@ class Catching:
         """Events of trees may be missing since a time, if anybody here wants any."""
         for tree in trees:
             if self.is_on and self._table.bound(tree):
-                self._note(tree, since, OWN, Asker(0, since))
-                self._ask(tree, now)
-                self._tell_clients([tree], now)
+                self._note(tree, since, OWN, Asker(0, since, now + ANSWERED_KEEPS * self._keep))
+                if self._weigh(tree):
+                    self._ask(tree, now)
+                    self._tell_clients([tree], now)
 
     def miss_for(self, link: str, trees: Iterable[Tree], since: float, now: float) -> None:
         """A client may have missed events of trees: they passed here while it was elsewhere, or never did."""
         self._behind.add(link)
         for tree in trees:
             if self.is_on:
-                self._note(tree, since, link, Asker(0, now))
+                self._note(tree, since, link, Asker(0, now, now + ANSWERED_KEEPS * self._keep))
                 self._ask(tree, now)
+                self._miss_earlier(link, tree, now)
 
-    def _note(self, tree: Tree, since: float, link: str, asker: Asker) -> None:
+    def _miss_earlier(self, link: str, tree: Tree, now: float) -> None:
+        """A client that has come may have missed what a publisher's earlier broker acknowledged, and kept.
+
+        If that broker can be reached, it is asked itself: its tree is known then.
+        """
+        client, publisher = self._clients[link], self._trees.publisher(tree)
+        origin, turn, _acked = publisher
+        since = client.missing_since
+        if since is None or not origin or now - client.came_at > 2 * self._keep:
+            return
+        if publisher.acked_since(since + self._linger) and not self._has_earlier(origin, turn):
+            left = Publisher(origin, turn - 1)
+            earlier = _EARLIER + origin
+            self._note(earlier, since, link, Asker(0, now, now + ANSWERED_KEEPS * self._keep), left)
+            self._weigh(earlier)
+
+    def _has_earlier(self, origin: str, turn: int) -> bool:
+        return any(self._trees.publisher(other).turn < turn for other in self._trees.of_origin(origin))
+
+    def miss_gone(self, link: str, predicate: Predicate, since: float, now: float) -> None:
+        """A client that has come may have missed events of trees that are gone."""
+        for tree, stump in self._trees.gone_since(since - self._keep):
+            if self.is_on and stump.used and overlaps(predicate, stump.filter):
+                # What was published before it was taken back has been kept for so long.
+                is_kept = stump.unadvertised and since >= stump.since - self._keep
+                until = now if stump.unadvertised else now + ANSWERED_KEEPS * self._keep
+                if not is_kept:
+                    self._behind.add(link)
+                    self._note(tree, since, link, Asker(0, now, until))
+                    self._weigh(tree)
+
+    def _note(self, tree: Tree, since: float, link: str, asker: Asker, left: Publisher | None = None) -> None:
         gap = self._gaps.get(tree)
         if gap is None:
-            gap = self._gaps[tree] = Gap(since)
+            gap = self._gaps[tree] = Gap(since, left or self._trees.publisher(tree))
+            self._of_origin.setdefault(gap.left.origin, {})[tree] = None
             if len(self._gaps) > _GAPS_MAX:
-                del self._gaps[next(iter(self._gaps))]
+                self._give_up(next(iter(self._gaps)))
         gap.since = min(gap.since, since)
         known = gap.askers.get(link)
-        gap.askers[link] = asker if known is None else Asker(asker.number, min(known.since, asker.since))
+        if known is not None:
+            asker = Asker(asker.number, min(known.since, asker.since), min(known.until, asker.until))
+        gap.askers[link] = asker
+
+    def _close(self, tree: Tree) -> Gap:
+        """Nothing of a tree is missing any more, or nobody will know."""
+        gap = self._gaps.pop(tree)
+        trees = self._of_origin[gap.left.origin]
+        del trees[tree]
+        if not trees:
+            del self._of_origin[gap.left.origin]
+        return gap
+
+    # What the publisher says
+
+    def heed(self, tree: Tree, publisher: Publisher) -> None:
+        """A publisher has advertised at another broker: it knows what the one before has acknowledged."""
+        earlier = self._gaps.get(_EARLIER + publisher.origin)
+        if earlier is not None and publisher.turn <= earlier.left.turn:
+            # Whoever may have missed something asks for it on this tree.
+            self._close(_EARLIER + publisher.origin)
+        for other in list(self._of_origin.get(publisher.origin, ())) if publisher.origin else ():
+            if other != tree:
+                self._weigh(other)
+
+    def _weigh(self, tree: Tree) -> bool:
+        """Whether anything can be missing of a tree, by what its publisher says that left it.
+
+        No broker acknowledges what it cannot pass on before it has waited for a while.
+        """
+        gap = self._gaps[tree]
+        left = gap.left
+        for other in self._trees.of_origin(left.origin) if left.origin else ():
+            publisher = self._trees.publisher(other)
+            if publisher.turn > left.turn:
+                gap.count = publisher.acked_since(gap.since + self._linger)
+                if not gap.count:
+                    self._answer(tree, 0)
+                    return False
+        return True
 
     def _ask(self, tree: Tree, now: float) -> None:
         gap, branch = self._gaps[tree], self._trees.get(tree)
@@ -136,10 +237,12 @@ class Catching:
 
     def on_tick(self, now: float) -> None:
         """Time has passed: have clients know what is still missing, of trees that may come back."""
+        self._began_at = min(self._began_at, now)
+        self._expire(now)
         known = [tree for tree in self._gaps if tree in self._trees]
         behind = self._tell_clients(known, now)
-        if len(known) < len(self._gaps):
-            # Of trees that may come back, nobody knows what is missing.
+        if len(known) < len(self._gaps) or now - self._began_at < self._keep:
+            # Of trees that may come back, or are yet to be heard of, nobody knows what is missing.
             return
         for link in sorted(self._behind.difference(behind)):
             client = self._clients.get(link)
@@ -147,6 +250,60 @@ class Catching:
                 self._behind.discard(link)
                 # It asks its next broker for no more than what it misses then.
                 self._outbox.effects += [Behind(link, 0.0)] if client is not None else []
+
+    def _expire(self, now: float) -> None:
+        """Of what nobody has answered for as long as it is kept, tell clients that it may be missing."""
+        found: dict[str, list[int]] = {}
+        for tree, gap in list(self._gaps.items()):
+            # Whose publisher is elsewhere by now will hardly be answered.
+            sooner = (ANSWERED_KEEPS - 1) * self._keep if gap.count else 0.0
+            due = [link for link, asker in gap.askers.items() if asker.until - sooner <= now]
+            if gap.number:
+                # There is a path, and an answer under way.
+                continue
+            for link in due:
+                for client in self._clients_of(tree, link):
+                    found.setdefault(client, []).append(gap.count)
+                if tree in self._trees:
+                    # It may come back, and then there is an answer to what it still keeps.
+                    gap.askers[link] = gap.askers[link]._replace(until=float("inf"))
+                else:
+                    del gap.askers[link]
+            if not gap.askers:
+                self._close(tree)
+        self._tell_missed(found)
+
+    def _tell_missed(self, found: dict[str, list[int]]) -> None:
+        """Tell clients of events that are lost with the broker that kept them; how many, if that is known."""
+        for link, counts in found.items():
+            count = UNKNOWN if UNKNOWN in counts else sum(counts)
+            self._outbox.effects.append(Missed(link, count, "unreachable"))
+
+    def _give_up(self, tree: Tree) -> None:
+        """Nobody will answer what is missing of a tree."""
+        gap = self._gaps[tree]
+        self._tell_missed({link: [gap.count] for link in self._affected(tree)})
+        self._close(tree)
+
+    def on_gone(self, tree: Tree) -> None:
+        """A tree is about to be forgotten: remember who was missing events of it."""
+        gap = self._gaps.get(tree)
+        own = None if gap is None else gap.askers.pop(OWN, None)
+        if gap is None or own is None:
+            return
+        for link in self._clients_of(tree, OWN):
+            known = gap.askers.get(link, own)
+            gap.askers[link] = Asker(0, min(known.since, own.since), min(known.until, own.until))
+        for link in [link for link, asker in gap.askers.items() if asker.until == float("inf")]:
+            del gap.askers[link]
+        if not gap.askers:
+            self._close(tree)
+
+    def _clients_of(self, tree: Tree, link: str) -> list[str]:
+        """The clients for which something was asked."""
+        if link == OWN:
+            return self._subscribing.bound_clients(tree)
+        return [link] if link in self._clients else []
 
     def _tell_clients(self, trees: Iterable[Tree], now: float) -> dict[str, float]:
         behind: dict[str, float] = {}
@@ -162,9 +319,9 @@ class Catching:
         askers = self._gaps[tree].askers
         found = {link: asker.since for link, asker in askers.items() if link in self._clients}
         own = askers.get(OWN)
-        for source in self._table.bound(tree) if own is not None else ():
-            if own is not None and source.link in self._clients:
-                found[source.link] = min(found.get(source.link, own.since), own.since)
+        if own is not None:
+            for link in self._clients_of(tree, OWN):
+                found[link] = min(found.get(link, own.since), own.since)
         return found
 
     # What happens to paths
@@ -184,11 +341,15 @@ class Catching:
         for tree, gap in list(self._gaps.items()):
             gap.askers.pop(link, None)
             if not gap.askers:
-                del self._gaps[tree]
+                self._close(tree)
 
-    def forget(self, tree: Tree) -> None:
-        """A tree has been taken back, by a broker that keeps nothing of it any more."""
-        self._gaps.pop(tree, None)
+    def forget(self, tree: Tree, *, used: bool) -> None:
+        """A tree has been taken back, by a broker that keeps nothing of it any more, if it ever did."""
+        if tree in self._gaps:
+            if used:
+                self._give_up(tree)
+            else:
+                self._close(tree)
 
     # Messages
 
@@ -197,8 +358,9 @@ class Catching:
         tree = message.tree
         if self.is_on and tree in self._trees:
             since = now - message.seconds
-            self._note(tree, since, link, Asker(message.number, since))
-            self._ask(tree, now)
+            self._note(tree, since, link, Asker(message.number, since, float("inf")))
+            if self._weigh(tree):
+                self._ask(tree, now)
 
     def on_caught_up(self, tree: Tree, number: int, missed: int, link: str, now: float) -> None:
         """All that was asked for has come; pass it on to those who asked here."""
@@ -209,9 +371,12 @@ class Catching:
             # The old path was left before this one was confirmed.
             self._ask(tree, now)
             return
+        self._answer(tree, missed)
+
+    def _answer(self, tree: Tree, missed: int) -> None:
+        """Tell those who asked that no more will come of a tree, and how much of it is no longer kept."""
         if missed:
             self._outbox.effects += [Missed(client, missed) for client in self._affected(tree)]
-        del self._gaps[tree]
-        for asker, (asked, _since) in gap.askers.items():
-            if asker != OWN and asker not in self._clients:
-                self._outbox.tell(asker, [CaughtUp(tree, asked, missed)])
+        for link, asker in self._close(tree).askers.items():
+            if link != OWN and link not in self._clients:
+                self._outbox.tell(link, [CaughtUp(tree, asker.number, missed)])

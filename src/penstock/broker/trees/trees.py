@@ -15,6 +15,7 @@ and could go round in a circle for ever.
 from collections.abc import Iterable, Iterator, KeysView
 from typing import Final, NamedTuple
 
+from penstock.broker.trees.publishers import NOBODY, Publisher
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Tree
 
@@ -29,11 +30,12 @@ _STUMPS_MAX: Final = 10_000
 class Branch:
     """What one broker knows of a tree: filter, epoch, and the way to the publisher; None for an orphan."""
 
-    __slots__ = ("asked_at", "epoch", "filter", "orphan_since", "way")
+    __slots__ = ("asked_at", "epoch", "filter", "orphan_since", "publisher", "way")
 
-    def __init__(self, predicate: Predicate, epoch: int, way: str) -> None:
+    def __init__(self, predicate: Predicate, epoch: int, way: str, publisher: Publisher) -> None:
         self.filter = predicate
         self.epoch = epoch
+        self.publisher = publisher
         self.way: str | None = way
         self.orphan_since = 0.0
         self.asked_at = float("-inf")
@@ -42,12 +44,15 @@ class Branch:
 class Stump(NamedTuple):
     """What is remembered of a tree that is gone: its last epoch; whether it was unadvertised; since when.
 
-    Of one that was not, since when there was no way to it.
+    Of one that was not, since when there was no way to it. `used`: events may have come along it.
     """
 
     epoch: int
     unadvertised: bool
     since: float
+    used: bool
+    filter: Predicate
+    publisher: Publisher
 
 
 class Trees:
@@ -59,6 +64,7 @@ class Trees:
         self._stumps: dict[Tree, Stump] = {}
         self._offers: dict[Tree, dict[str, None]] = {}
         self._left: dict[str, dict[Tree, float]] = {}
+        self._of_origin: dict[str, dict[Tree, None]] = {}
 
     def __getitem__(self, tree: Tree) -> Branch:
         return self._known[tree]
@@ -152,16 +158,36 @@ class Trees:
         stump = self._stumps.get(tree)
         return float("-inf") if stump is None else stump.since
 
+    def of_origin(self, origin: str) -> list[Tree]:
+        """The trees on which the same publisher publishes, or did at its earlier brokers."""
+        return list(self._of_origin.get(origin, ()))
+
+    def publisher(self, tree: Tree) -> Publisher:
+        """Who publishes on a tree, as far as that is known."""
+        known = self._known.get(tree)
+        if known is not None:
+            return known.publisher
+        stump = self._stumps.get(tree)
+        return NOBODY if stump is None else stump.publisher
+
+    def gone_since(self, time: float) -> list[tuple[Tree, Stump]]:
+        """The trees that have gone since a time, or to which the way was lost since."""
+        return [(tree, stump) for tree, stump in self._stumps.items() if stump.since >= time]
+
     def last_epoch(self, tree: Tree) -> int:
         """The highest epoch that has been seen of a tree."""
         known = self._known.get(tree) or self._stumps.get(tree)
         return -1 if known is None else known.epoch
 
-    def plant(self, tree: Tree, predicate: Predicate, epoch: int, way: str) -> str | None:
+    def plant(
+        self, tree: Tree, predicate: Predicate, epoch: int, way: str, publisher: Publisher = NOBODY
+    ) -> str | None:
         """Take the first copy of an epoch; return the link that was the way before, if there was one."""
         known = self._known.get(tree)
         before = None if known is None else known.way
-        self._known[tree] = Branch(predicate, epoch, way)
+        self._known[tree] = Branch(predicate, epoch, way, publisher)
+        if publisher.origin:
+            self._of_origin.setdefault(publisher.origin, {})[tree] = None
         self._stumps.pop(tree, None)
         self._leave(tree, before)
         self._stay(tree, way)
@@ -175,13 +201,18 @@ class Trees:
             self._leave(tree, branch.way)
             branch.way, branch.orphan_since = None, now
 
-    def fell(self, tree: Tree, now: float, *, unadvertised: bool) -> None:
-        """Forget a tree, but for its stump."""
+    def fell(self, tree: Tree, since: float, *, unadvertised: bool, used: bool = True) -> None:
+        """Forget a tree, but for its stump: since when it is gone, or since when there was no way to it."""
         branch = self._known.pop(tree)
+        origin = branch.publisher.origin
+        if origin:
+            del self._of_origin[origin][tree]
+            if not self._of_origin[origin]:
+                del self._of_origin[origin]
         self._leave(tree, branch.way)
         for link in list(self._left):
             self._stay(tree, link)
-        self._stumps[tree] = Stump(branch.epoch, unadvertised, now if unadvertised else branch.orphan_since)
+        self._stumps[tree] = Stump(branch.epoch, unadvertised, since, used, branch.filter, branch.publisher)
         while len(self._stumps) > _STUMPS_MAX:
             del self._stumps[next(iter(self._stumps))]
 

@@ -105,6 +105,8 @@ class ClientCore:
         self._requests = 0
         self._asked: dict[int, tuple[Request, OnJson, OnFailed]] = {}
         self._keys = 0
+        self._turn = 0
+        """How often a session has begun."""
         self._granted = "true"
         """What may be advertised, which is advertised if nothing else is."""
         self._granting: list[tuple[OnKey, OnFailed]] = []
@@ -134,8 +136,9 @@ class ClientCore:
         """
         self.outlet.frame_bytes = welcome.frame_bytes
         self._granted = welcome.granted
+        self._turn += 1
         for key, text in self.advertised.items():
-            self._say(Offer(0, key, text))
+            self._say(self._offer(0, key, text))
         # What comes before all is said may have come for some subscriptions only.
         self._intake.is_restating = bool(self.wanted)
         last = next(reversed(self.wanted), None)
@@ -146,8 +149,14 @@ class ClientCore:
             were = tuple(Before(max(0.0, now - at), was) for at, was in before)
             self._say(Want(_RESTATED if key == last else 0, key, text, silent, age, were))
         for request, _on_done, _on_failed in self._asked.values():
+            if isinstance(request, Offer):
+                request = self._offer(request.request, request.key, request.filter)
             self._say(request)
         return self.outlet.use(session)
+
+    def _offer(self, number: int, key: int, text: str) -> Offer:
+        """An advertisement, with what brokers have acknowledged of what was published under it."""
+        return Offer(number, key, text, self._turn, self.outlet.acked(str(key)))
 
     def _say(self, request: Request) -> None:
         self.line.session.push_message(write_request(request))
@@ -216,7 +225,7 @@ class ClientCore:
             self.advertised[key] = text
             on_done()
 
-        return self.ask(lambda number: Offer(number, key, text), done, on_failed)
+        return self.ask(lambda number: self._offer(number, key, text), done, on_failed)
 
     def advertise_granted(self, on_key: OnKey, on_failed: OnFailed) -> None:
         """Advertise all that may be, once for all who ask meanwhile."""

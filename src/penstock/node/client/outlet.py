@@ -6,6 +6,7 @@ from typing import Final, Literal, TypeAlias, get_args
 import msgspec
 
 from penstock.errors import AccessError, LimitError, PenstockError
+from penstock.node.client.acknowledged import Acknowledged
 from penstock.node.world import World
 from penstock.wire.blocks import Block, Header
 from penstock.wire.sessions import Custody, Session, Stage
@@ -107,6 +108,7 @@ class Outlet:
         self._when_room: list[Callable[[], object]] = []
         self._when_settled: list[Callable[[], object]] = []
         self._rejected: dict[tuple[str, int], str] = {}
+        self._acked: dict[str, Acknowledged] = {}
 
     def use(self, session: Session) -> int:
         """Send by a new session, again what was not acknowledged in the old one; return how many events."""
@@ -200,6 +202,7 @@ class Outlet:
     # What becomes of it
 
     def _done(self, key: str, first: int, last: int, gathering: _Gathering) -> None:
+        self._acked.setdefault(key, Acknowledged()).note(last - first, self._world.time())
         self._reached(key, first, last, gathering, Stage.HANDLED)
         if self._rejected:
             for number in range(first, last):
@@ -220,6 +223,11 @@ class Outlet:
             self._open.pop(gathering, None)
         if not self._open:
             self._tell(self._when_settled)
+
+    def acked(self, key: str) -> tuple[tuple[float, int], ...]:
+        """How long ago brokers have acknowledged events of an advertisement, and how many, in groups."""
+        known = self._acked.get(key)
+        return () if known is None else known.ages(self._world.time())
 
     def reject(self, key: str, numbers: Iterable[int], why: str) -> None:
         """The broker has not accepted events; whoever waits for them is told."""

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import ClassVar, Final, cast
 
 from penstock.broker.clients import CLOCKS_SHARE
+from penstock.broker.trees.catching import ANSWERED_KEEPS
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Key
 from penstock.node.client.notices import Notice
@@ -47,7 +48,7 @@ _IN_TIME: Final = 1.0
 class Sent:
     """An event, from when it was published."""
 
-    __slots__ = ("at", "client", "error", "event", "homes", "known_at", "name", "settled_at")
+    __slots__ = ("at", "client", "error", "event", "homes", "known_at", "known_home", "name", "settled_at")
 
     def __init__(self, client: WholeClient, publish: Publish, at: float) -> None:
         self.client = client
@@ -56,6 +57,8 @@ class Sent:
         self.at = at
         self.homes = [client.home]
         """Where its publisher was."""
+        self.known_home = ""
+        """Where it was when it was certain who is known."""
         self.known_at = 0.0
         """When it was last certain who is known."""
         self.settled_at: float | None = None
@@ -73,7 +76,7 @@ class Kept(WholeChecker):
 
     holds: ClassVar[tuple[str, ...]] = (
         "An acknowledged event reaches every client whose subscription the publisher's broker knew.",
-        "A client that missed an acknowledged event is told, unless the broker that kept it died.",
+        "A client that missed an acknowledged event is told, unless all are dead who knew of it.",
         "No client gets an event twice for one subscription.",
         "Every published event is acknowledged, rejected, or reported as failed in the end.",
         "Who is away for less than `keep` misses nothing, within `keep_bytes`.",
@@ -115,6 +118,7 @@ class Kept(WholeChecker):
         times = network.times
         self._recovered = times.lease + _REJOINING
         self._patience = times.resume + times.grace
+        self._has_advertisements = network.settings.advertisements and network.protocol_name == "trees"
 
     # What is known
 
@@ -157,6 +161,7 @@ class Kept(WholeChecker):
         assert isinstance(client, WholeClient)  # noqa: S101 - for the type checker
         self._sent[publish.name] = sent = Sent(client, publish, now)
         sent.known_at = self._last_calm
+        sent.known_home = self._homes.get(client.name, "")
         self._ledger.publish(
             publish.name,
             [
@@ -182,10 +187,14 @@ class Kept(WholeChecker):
 
     def _look_at_missed(self, client: Client, now: float) -> None:
         """A connection that breaks and can be made again at once loses nothing, so that nothing is missed."""
-        window = self._recovered + self.network.times.linger
+        times = self.network.times
+        window = self._recovered + times.linger + ANSWERED_KEEPS * times.kept
         faults = list(self.network.timeline.during(now - window, now))
         kinds = {fault.kind for fault in faults} - {"drain"}
         cause = "nothing" if not kinds else kinds.pop() if len(kinds) == 1 else "several kinds"
+        if not self._has_advertisements:
+            # Nobody can say then that nothing was acknowledged before a broker died.
+            cause += ", without advertisements"
         self._missed.append((client.name, cause))
         if not self._last_calm:
             # Brokers of a network that begins are still finding each other.
@@ -289,13 +298,14 @@ class Kept(WholeChecker):
 
     def _uncounted(self) -> Iterator[str]:
         """What was acknowledged and missed is counted by a broker, unless the broker is no more."""
-        counted = sum(
-            sum(whole.node.runtime.lost.values()) for whole in self.network.nodes.values() if whole.node
-        )
+        nodes = [whole.node for whole in self.network.nodes.values() if whole.node]
+        counted = sum(sum(node.runtime.lost.values()) for node in nodes)
         died = any(
             fault.kind in ("crash", "vanish", "drain", "stop") for fault in self.network.timeline.faults
         )
-        if len(self._lost) > counted and not died:
+        # Of those who stayed out of reach, nobody knows how many it was.
+        unknown = any(node.runtime.lost["unreachable"] for node in nodes)
+        if len(self._lost) > counted and not died and not unknown:
             yield f"{len(self._lost)} acknowledged events were missed, and brokers count {counted} as lost"
 
     def _excuse(self, sent: Sent, settled_at: float, client: WholeClient) -> str:
@@ -306,9 +316,9 @@ class Kept(WholeChecker):
             return "told"
         if any(at >= sent.at and kind == "lost" for at, kind in self._told.get(sent.client.name, ())):
             return "publisher told"
-        if self._is_keeper_dead(sent, settled_at):
-            return "keeper died"
-        return "never met" if self._never_met(sent, settled_at, client) else ""
+        if self._is_nobody_left(sent, client):
+            return "nobody left"
+        return "moved apart" if self._is_apart_for_good(sent, settled_at, client) else ""
 
     def _is_told(self, client: WholeClient, sent: Sent) -> bool:
         """Whether a client was told after an event that something was missed, or was paused at that time."""
@@ -336,29 +346,30 @@ class Kept(WholeChecker):
             began <= settled_at and ended >= died for began, ended in timeline.apart(homes[0], homes[1])
         )
 
-    def _is_keeper_dead(self, sent: Sent, settled_at: float) -> bool:
-        """Whether the broker that kept it died, while something else had kept it from being delivered."""
-        timeline = self.network.timeline
-        deaths = [
-            fault
-            for fault in timeline.faults
-            if fault.kind in ("crash", "vanish", "stop")
-            and fault.about == (sent.homes[-1],)
-            and fault.began >= sent.at
-        ]
-        others = [
-            fault
-            for fault in timeline.during(sent.at - self._recovered, settled_at + self._recovered)
-            if fault.kind != "drain"
-        ]
-        return any(other is not death for death in deaths for other in others)
+    def _is_nobody_left(self, sent: Sent, client: WholeClient) -> bool:
+        """Whether all are dead who knew of an event: publisher, its broker, and the broker of the client.
 
-    def _never_met(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
-        """Whether the broker that kept it and those of the client could never reach each other since."""
-        return all(
+        A publisher speaks up only where it has an advertisement; one of the gateway ends with its broker.
+        """
+        publisher = sent.client
+        speaks = self._has_advertisements and not publisher.is_gateway
+        if speaks and not self._is_another(publisher, sent.at):
+            return False
+        died = {
+            broker
+            for fault in self.network.timeline.faults
+            if fault.kind in ("crash", "vanish", "stop", "drain") and fault.began >= sent.at - self._patience
+            for broker in fault.about
+        }
+        return sent.homes[-1] in died and not died.isdisjoint(client.brokers_since(sent.at - self._patience))
+
+    def _is_apart_for_good(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
+        """Whether the publisher went to another broker, which nobody could ever tell of this client."""
+        home = sent.homes[-1]
+        return home != sent.known_home and all(
             any(began <= settled_at and ended == _FOREVER for began, ended in apart)
             for broker in client.brokers_since(settled_at)
-            for apart in [list(self.network.timeline.apart(sent.homes[-1], broker))]
+            for apart in [list(self.network.timeline.apart(home, broker))]
         )
 
     def _is_another(self, client: WholeClient, since: float) -> bool:

@@ -55,7 +55,8 @@ class Ways(Checker):
         for client in self.network.clients.values():
             advertised.setdefault(client.home, []).extend(map(str, client.advertisements.values()))
         for name, broker in brokers.items():
-            here = sorted(str(broker.trees[tree].filter) for tree in broker.trees.through(HERE))
+            published = broker.trees.through(HERE) - broker.retiring
+            here = sorted(str(broker.trees[tree].filter) for tree in published)
             wanted = sorted(advertised.get(name, []))
             if here != (wanted if self.network.settings.advertisements else ["true"]):
                 yield f"{name} advertises {here}, its clients {wanted}"

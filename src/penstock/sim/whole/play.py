@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any, Final
 
+from penstock.broker.trees.catching import ANSWERED_KEEPS
 from penstock.node.settings import Limits
 from penstock.sim import faults
 from penstock.sim.checkers.catalog import checkers_for_whole, the
@@ -43,7 +44,7 @@ class WholePlay(Player):
     def _new_network(self) -> WholeNetwork:
         plan = self._plan
         errors_logged()
-        self.settling = 3 * plan.times.lease + plan.times.keep + 15.0
+        self.settling = 3 * plan.times.lease + ANSWERED_KEEPS * plan.times.kept + 15.0
         self.rest = plan.times.lease
         return WholeNetwork(
             plan.protocol,
