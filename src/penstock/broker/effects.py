@@ -73,6 +73,13 @@ class Missed(msgspec.Struct, frozen=True, gc=False):
     count: int
     reason: Literal["expired", "unreachable"] = "expired"
 
+    @property
+    def text(self) -> str:
+        """What the client is told."""
+        events = {UNKNOWN: "events", 1: "up to 1 event"}.get(self.count, f"up to {self.count:,} events")
+        why = "no longer kept" if self.reason == "expired" else "the broker that kept them cannot be reached"
+        return f"{events} may have been missed: {why}"
+
 
 class Behind(msgspec.Struct, frozen=True, gc=False):
     """Have a client know that it may be missing events of the last seconds, which are yet to come.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.broker.core import Core
-from penstock.broker.effects import UNKNOWN, Behind, Deliver, Effect, Keep, Missed, Refuse, Replay, Send, Wake
+from penstock.broker.effects import Behind, Deliver, Effect, Keep, Missed, Refuse, Replay, Send, Wake
 from penstock.broker.local import Ending, LinkDown, LinkUp, Load, Tick, Woken
 from penstock.broker.local import Limits as ClientLimits
 from penstock.errors import AccessError, FilterError, LimitError, WireError
@@ -402,7 +402,7 @@ class Runtime:
         if isinstance(effect, Missed):
             # Where nobody knows how many, it is one at least.
             self.lost[effect.reason] += max(1, effect.count)
-            self.notify(link, "missed", _missed(effect), effect.count)
+            self.notify(link, "missed", effect.text, effect.count)
         elif isinstance(effect, Behind):
             # Not urgent: that all has come is true only behind what has.
             link.session.push_message(write_answer(requests.Behind(effect.seconds)))
@@ -498,10 +498,3 @@ class Runtime:
         del self._wakes[at]
         self.handle(Woken(), "", self.world.time())
         self.flush()
-
-
-def _missed(effect: Missed) -> str:
-    """What a client is told that may have missed events."""
-    events = {UNKNOWN: "events", 1: "up to 1 event"}.get(effect.count, f"up to {effect.count:,} events")
-    why = "no longer kept" if effect.reason == "expired" else "the broker that kept them cannot be reached"
-    return f"{events} may have been missed: {why}"

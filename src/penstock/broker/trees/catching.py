@@ -23,7 +23,7 @@ from penstock.broker.table import Table
 from penstock.broker.trees.outbox import Outbox
 from penstock.broker.trees.publishers import Publisher
 from penstock.broker.trees.subscribing import Subscribing
-from penstock.broker.trees.trees import HERE, Trees
+from penstock.broker.trees.trees import HERE, Stump, Trees
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import overlaps
 from penstock.model.names import Tree
@@ -105,6 +105,8 @@ class Catching:
         self._linger = linger
         self.is_on = keep > 0
         """Whether brokers keep anything."""
+        self._gone: dict[str, list[tuple[Tree, Stump]]] = {}
+        """Of clients that have come: the trees that are gone, and that they may have missed events of."""
         self._asked = 0
         self._began_at = float("inf")
         self._behind: set[str] = set()
@@ -162,15 +164,18 @@ class Catching:
 
     def miss_gone(self, link: str, predicate: Predicate, since: float, now: float) -> None:
         """A client that has come may have missed events of trees that are gone."""
-        for tree, stump in self._trees.gone_since(since - self._keep):
-            if self.is_on and stump.used and overlaps(predicate, stump.filter):
-                # What was published before it was taken back has been kept for so long.
-                is_kept = stump.unadvertised and since >= stump.since - self._keep
+        if not self.is_on:
+            return
+        gone = self._gone.get(link)
+        if gone is None:
+            # A client may have very many subscriptions, and all of them have missed the same time.
+            gone = self._gone[link] = self._trees.gone_for(since, self._keep)
+        for tree, stump in gone:
+            if overlaps(predicate, stump.filter):
+                self._behind.add(link)
                 until = now if stump.unadvertised else now + ANSWERED_KEEPS * self._keep
-                if not is_kept:
-                    self._behind.add(link)
-                    self._note(tree, since, link, Asker(0, now, until))
-                    self._weigh(tree)
+                self._note(tree, since, link, Asker(0, now, until))
+                self._weigh(tree)
 
     def _note(self, tree: Tree, since: float, link: str, asker: Asker, left: Publisher | None = None) -> None:
         gap = self._gaps.get(tree)
@@ -209,14 +214,16 @@ class Catching:
     def _weigh(self, tree: Tree) -> bool:
         """Whether anything can be missing of a tree, by what its publisher says that left it.
 
-        No broker acknowledges what it cannot pass on before it has waited for a while.
+        The broker that it left has waited for a while before it acknowledged what it could not pass on. Those
+        that it has been at since may not have known that anybody here is to be waited for.
         """
         gap = self._gaps[tree]
         left = gap.left
         for other in self._trees.of_origin(left.origin) if left.origin else ():
             publisher = self._trees.publisher(other)
             if publisher.turn > left.turn:
-                gap.count = publisher.acked_since(gap.since + self._linger)
+                waited = self._linger if publisher.turn == left.turn + 1 else 0.0
+                gap.count = publisher.acked_since(gap.since + waited)
                 if not gap.count:
                     self._answer(tree, 0)
                     return False
@@ -255,12 +262,12 @@ class Catching:
         """Of what nobody has answered for as long as it is kept, tell clients that it may be missing."""
         found: dict[str, list[int]] = {}
         for tree, gap in list(self._gaps.items()):
-            # Whose publisher is elsewhere by now will hardly be answered.
-            sooner = (ANSWERED_KEEPS - 1) * self._keep if gap.count else 0.0
-            due = [link for link, asker in gap.askers.items() if asker.until - sooner <= now]
             if gap.number:
                 # There is a path, and an answer under way.
                 continue
+            # Whose publisher is elsewhere by now will hardly be answered.
+            sooner = (ANSWERED_KEEPS - 1) * self._keep if gap.count else 0.0
+            due = [link for link, asker in gap.askers.items() if asker.until - sooner <= now]
             for link in due:
                 for client in self._clients_of(tree, link):
                     found.setdefault(client, []).append(gap.count)
@@ -338,6 +345,7 @@ class Catching:
 
     def part(self, link: str) -> None:
         """Whoever asked is gone."""
+        self._gone.pop(link, None)
         for tree, gap in list(self._gaps.items()):
             gap.askers.pop(link, None)
             if not gap.askers:

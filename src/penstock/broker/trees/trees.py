@@ -170,9 +170,16 @@ class Trees:
         stump = self._stumps.get(tree)
         return NOBODY if stump is None else stump.publisher
 
-    def gone_since(self, time: float) -> list[tuple[Tree, Stump]]:
-        """The trees that have gone since a time, or to which the way was lost since."""
-        return [(tree, stump) for tree, stump in self._stumps.items() if stump.since >= time]
+    def gone_for(self, since: float, keep: float) -> list[tuple[Tree, Stump]]:
+        """The trees that are gone, and of which somebody may have missed events who was away since a time.
+
+        What was published on one that was unadvertised could be had for so long after it was published.
+        """
+        return [
+            (tree, stump)
+            for tree, stump in self._stumps.items()
+            if stump.used and stump.since > (since + keep if stump.unadvertised else since - keep)
+        ]
 
     def last_epoch(self, tree: Tree) -> int:
         """The highest epoch that has been seen of a tree."""

@@ -8,7 +8,7 @@ class Notice(msgspec.Struct, frozen=True):
 
     disconnected  the connection is lost; it is being made again
     reconnected   it is there again; nothing is lost if nothing else is said
-    missed        it is there again, but events may have been missed, or may come late
+    missed        events may have been missed; without a count, nobody knows how many
     slow          events are not taken as fast as they come
     paused        they were not, for too long: what comes now is missed
     resumed       what waited has been taken; events come again
