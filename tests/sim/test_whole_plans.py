@@ -274,3 +274,8 @@ def test_a_broker_that_ends_as_it_should_has_nobody_told_in_vain() -> None:
     )
     assert found.wrong == []
     assert found.excused.get("missed, told", 0) == 0
+
+
+def test_what_brokers_in_between_acknowledged_is_told_to_who_was_away() -> None:
+    """A publisher went to a broker that did not know the client, and on to another; seed 302196."""
+    assert play(draw_whole(302196)).wrong == []

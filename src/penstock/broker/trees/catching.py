@@ -44,6 +44,9 @@ Of what is no longer kept, the answer says how many events there were, so that n
 _EARLIER: Final = "?"
 """Before an origin: the tree of its earlier broker, which is not known here."""
 
+_FIRST_TURN: Final = 1
+"""The turn of a publisher that is still at its first broker."""
+
 _LEARNT_S: Final = 5.0
 """Seconds after which a broker knows the trees that a client who comes may have missed events of."""
 
@@ -151,10 +154,11 @@ class Catching:
         client, publisher = self._clients[link], self._trees.publisher(tree)
         origin, turn, _acked = publisher
         since = client.missing_since
-        if since is None or not origin or now - client.came_at > 2 * self._keep:
+        if since is None or not origin or turn <= _FIRST_TURN or now - client.came_at > 2 * self._keep:
             return
-        if publisher.acked_since(since + self._linger) and not self._has_earlier(origin, turn):
-            left = Publisher(origin, turn - 1)
+        if not self._has_earlier(origin, turn):
+            # It may have been anywhere since its first broker.
+            left = Publisher(origin, _FIRST_TURN)
             earlier = _EARLIER + origin
             self._note(earlier, since, link, Asker(0, now, now + ANSWERED_KEEPS * self._keep), left)
             self._weigh(earlier)
