@@ -10,6 +10,7 @@ import numpy as np
 from penstock.errors import NetworkError
 from penstock.model.events import Event
 from penstock.node.connection import FrameConnection
+from penstock.node.world import Pace, Spent, no_pace
 from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
 from penstock.wire.frames import FrameReader, Kind, frame
@@ -57,8 +58,8 @@ class FakeWorld:
     def cpu_time(self) -> float:
         return 0.0
 
-    def compute(self, work: Callable[[], T], on_done: Callable[[T, float], object]) -> None:
-        on_done(work(), 0.0)
+    def compute(self, work: Callable[[Pace], T], on_done: Callable[[T, Spent], object]) -> None:
+        on_done(work(no_pace), Spent(0.0))
 
     def call_later(self, seconds: float, callback: Callable[..., object], *arguments: Any) -> FakeTimer:
         timer = FakeTimer(callback, arguments)

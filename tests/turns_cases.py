@@ -13,6 +13,7 @@ from penstock.node.hub import Hub
 from penstock.node.identity import Identity
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Limits, Times
+from penstock.node.world import Pace, Spent, no_pace
 from penstock.sim.matching import SharedMatching
 from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
@@ -28,21 +29,21 @@ class Busy(FakeWorld):
 
     def __init__(self) -> None:
         super().__init__()
-        self.computing: list[Callable[[float], None]] = []
+        self.computing: list[Callable[[float, float], None]] = []
         self.worked = 0.0
 
     def cpu_time(self) -> float:
         return self.worked
 
-    def compute(self, work: Callable[[], T], on_done: Callable[[T, float], object]) -> None:
-        def finish(seconds: float) -> None:
-            on_done(work(), seconds)
+    def compute(self, work: Callable[[Pace], T], on_done: Callable[[T, Spent], object]) -> None:
+        def finish(seconds: float, rested: float) -> None:
+            on_done(work(no_pace), Spent(seconds, rested))
 
         self.computing.append(finish)
 
-    def finish(self, seconds: float = 0.001) -> None:
-        """What is being computed is done, and took so much of a processor."""
-        self.computing.pop(0)(seconds)
+    def finish(self, seconds: float = 0.001, rested: float = 0.0) -> None:
+        """What is being computed is done, took so much of a processor, and paused for so long."""
+        self.computing.pop(0)(seconds, rested)
 
 
 class Checker:
@@ -78,9 +79,9 @@ class Case:
         assert isinstance(self.world, Busy)
         return len(self.world.computing)
 
-    def finish(self, seconds: float = 0.001) -> None:
+    def finish(self, seconds: float = 0.001, rested: float = 0.0) -> None:
         assert isinstance(self.world, Busy)
-        self.world.finish(seconds)
+        self.world.finish(seconds, rested)
 
 
 class Client:

@@ -7,7 +7,10 @@ from hypothesis import settings
 
 from penstock import parse
 from penstock.errors import LimitError
+from penstock.filters.languages import sql
+from penstock.filters.work import Work
 from penstock.model.limits import COVERING_WORK_MAX, EXPANSION_WORK_MAX
+from penstock.workloads.worst import WORST
 from worst_filters import LENGTH, cost_in_steps, expression, search
 
 pytestmark = pytest.mark.property
@@ -42,3 +45,18 @@ def test_whatever_is_read_is_read_again_in_canonical_form(seed: int) -> None:
         text = predicate.to_sql()
         assert parse(text) == predicate
         assert parse(text).to_sql() == text
+
+
+@pytest.mark.parametrize("text", WORST)
+def test_whoever_keeps_the_pace_changes_nothing(text: str) -> None:
+    called: list[None] = []
+    assert parse(text, request=True, pace=lambda: called.append(None)) == parse(text, request=True)
+    assert called
+
+
+def test_whoever_keeps_the_pace_is_called_all_along() -> None:
+    called: list[None] = []
+    work = Work.for_request(len(WORST[0]), lambda: called.append(None))
+    sql.parse(WORST[0], work)
+    # Trials are counted to the work that they are for once they are done, and pace themselves.
+    assert work.spent // 200 <= len(called) <= 2 * (work.spent // 100) + 2

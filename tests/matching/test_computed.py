@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from matching_cases import EVENTS, IDS, Attributes
 from penstock import Event, Matcher, Predicate, parse
 from penstock.errors import InputError, PenstockError, UnknownSubscriptionError
 from penstock.filters.expression import Expression, normalise
+from penstock.filters.languages import sql
 from penstock.matching import computed
 from penstock.matching.computed import is_computed, name_of
 from penstock.matching.encode import batch_of_events
@@ -157,12 +159,14 @@ def test_many_filters_with_clauses_come_and_go_one_by_one() -> None:
     ]
 
 
-def test_a_saved_table_with_a_filter_that_cannot_be_read_is_refused(eu: Predicate) -> None:
+def test_a_saved_table_with_a_filter_that_cannot_be_read_is_refused(
+    eu: Predicate, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "saved"
         Matcher([("eu", eu)]).save(path)
         assert Matcher.load(path).match(good()) == ["eu"]
-        computed.filter_of.cache_clear()
+        monkeypatch.setattr(computed, "_REMEMBERED_FILTERS", computed._Remembered())
         manifest = path / "manifest.json"
         manifest.write_text(manifest.read_text().replace("a7 != 1 or", "a7 !! 1 or"))
         with pytest.raises(InputError):
@@ -176,3 +180,43 @@ def test_batches_without_clauses_are_left_as_they_are(events: list[Attributes]) 
     snapshot = matcher._store.snapshot()
     (batch,) = matcher._batches(events, "refuse", snapshot.names)
     assert snapshot.completed(batch) is batch
+
+
+@pytest.mark.property
+@given(
+    st.lists(clauses_of(plain_constraints(FEW, (NUMBERS[:6], ("a", "ab", "b")))), min_size=1, max_size=6),
+    SIMPLE,
+    st.booleans(),
+)
+def test_what_comes_one_by_one_is_found_in_deltas_of_any_size(
+    expressions: list[Expression], events: list[dict[str, object]], long: bool
+) -> None:
+    with keeping(), pytest.MonkeyPatch.context() as patch:
+        for limit in ("_DELTA_MAX", "_DELTA_LONG_MAX"):
+            patch.setattr(computed, limit, 5)
+        patch.setattr(computed, "_COMPILED", 12)
+        reference, matcher = ReferenceMatcher[int](), Matcher()
+        given_ = [nested(event) | ({"text": "x" * 300} if long else {}) for event in events]
+        for key, expression in enumerate([parse("text like '%xx'"), *map(normalise, expressions)]):
+            reference.add(key, expression)
+            matcher.add(key, expression)
+            assert list(matcher.match_batch(given_)) == [reference.match(event) for event in given_]
+
+
+def test_a_filter_that_comes_has_no_earlier_one_parsed_or_compiled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    matcher, read, sizes = Matcher(), list[str](), list[int]()
+    group = computed._group
+
+    def counted(known: Any, *rest: Any) -> Any:
+        sizes.append(len(known))
+        return group(known, *rest)
+
+    monkeypatch.setattr(sql, "parse_kept", read.append)
+    monkeypatch.setattr(computed, "_group", counted)
+    for i in range(40):
+        matcher.add(i, independent(12).replace("'eu'", f"'r{i}'"))
+        assert matcher.match(good(region=f"r{i}")) == [i]
+    assert read == []
+    assert sizes == [1] * 40

@@ -13,6 +13,7 @@ from penstock.net.sockets import TcpWay
 from penstock.net.tls import client_context
 from penstock.net.world import AsyncioWorld
 from penstock.node.connection import FrameConnection
+from penstock.node.world import Pace, Spent
 from penstock.wire.frames import Kind, frame
 
 
@@ -37,14 +38,14 @@ def test_what_takes_long_is_computed_in_a_thread_and_told_in_the_loop() -> None:
         world, told = AsyncioWorld(), list[tuple[int, bool, bool]]()
         here = threading.get_ident()
 
-        def work() -> int:
+        def work(_pace: Pace) -> int:
             end = time.thread_time() + 0.02
             while time.thread_time() < end:
                 pass
             return threading.get_ident()
 
-        def done(thread: int, seconds: float) -> None:
-            told.append((thread, threading.get_ident() == here, 0.02 <= seconds < HANGS))
+        def done(thread: int, spent: Spent) -> None:
+            told.append((thread, threading.get_ident() == here, 0.02 <= spent.seconds < HANGS))
 
         for _ in range(3):
             world.compute(work, done)
@@ -59,6 +60,30 @@ def test_what_takes_long_is_computed_in_a_thread_and_told_in_the_loop() -> None:
         assert world.cpu_time() - before < 0.1
         world.close()
         await until(lambda: not any("penstock-filters" in one.name for one in threading.enumerate()))
+
+    run(main)
+
+
+def test_what_takes_long_pauses_most_of_the_time() -> None:
+    async def main() -> None:
+        world, told = AsyncioWorld(), list[Spent]()
+
+        def work(pace: Pace) -> None:
+            for _ in range(10):
+                end = time.thread_time() + 0.001
+                while time.thread_time() < end:
+                    pass
+                pace()
+
+        world.compute(work, lambda _none, spent: told.append(spent))
+        await until(lambda: told)
+        (spent,) = told
+        # Most of it, because a process that was not given a processor has worked for longer than a slice.
+        assert spent.rested >= 0.8 * 9 * spent.seconds >= 0.8 * 9 * 0.01
+        world.compute(lambda pace: pace(), lambda _none, spent: told.append(spent))
+        await until(lambda: len(told) == 2)
+        assert told[1].rested == 0
+        world.close()
 
     run(main)
 

@@ -243,6 +243,21 @@ def test_filters_of_all_subjects_together_are_parsed_a_tenth_of_the_time_at_most
         case.world.run(cost * 0.2)
 
 
+def test_a_filter_that_was_parsed_with_pauses_has_less_of_a_rest_after_it() -> None:
+    case = Case()
+    for n in range(3):
+        Client(case, f"c{n}", f"subject{n}").ask(Want(1, 1, DEAR))
+    cost = 0.008
+    case.finish(seconds=cost, rested=cost * turns.REST_FACTOR / 2)
+    case.world.run(cost * (turns.REST_FACTOR / 2 - 0.1))
+    assert case.computing == 0
+    case.world.run(cost * 0.2)
+    assert case.computing == 1
+    case.finish(seconds=cost, rested=2 * cost * turns.REST_FACTOR)
+    case.world.run(0.0)
+    assert case.computing == 1
+
+
 def test_a_process_that_was_paused_punishes_nobody() -> None:
     case = Case()
     eve = Client(case, "eve", "eve")

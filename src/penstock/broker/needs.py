@@ -32,6 +32,9 @@ class Found(NamedTuple):
 class Matching(Protocol):
     """Finds the filters that match events: one by one, or many at once in the bytes that they travel in."""
 
+    def prepare(self, predicate: Predicate) -> None:
+        """Do what can be done ahead for `add`. May be called in another thread, unlike all else."""
+
     def add(self, predicate: Predicate) -> None:
         """Know a filter, which is not known yet."""
 
@@ -58,6 +61,9 @@ class Scan:
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def prepare(self, predicate: Predicate) -> None:
+        """There is nothing to do ahead."""
 
     def add(self, predicate: Predicate) -> None:
         """Know a filter."""

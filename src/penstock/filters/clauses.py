@@ -137,7 +137,7 @@ def _tried(factors: Collection[tuple[Filter, ...]], work: Work) -> tuple[Filter,
     What is too much does not depend on whose work this is, and how much of it has been done: that would
     refuse the whole.
     """
-    trial = Work(min(_TRIAL, work.left), strict=True)
+    trial = Work(min(_TRIAL, work.left), strict=True, pace=work.pace)
     found: tuple[Filter, ...] | None = None
     try:
         found = expand(factors, trial)

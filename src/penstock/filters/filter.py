@@ -205,8 +205,16 @@ def _implies(special: Clause, general: Clause) -> bool:
 
 def _allow(clauses: tuple[Clause, ...], other: Filter) -> bool:
     """Whether each clause by itself may hold where another filter matches."""
-    box_alone = other.without_clauses() if clauses else other
-    return all(any(alternative.overlaps(box_alone) for alternative in clause) for clause in clauses)
+    theirs = other.conditions
+    for clause in clauses:
+        for alternative in clause:
+            ((name, states),) = alternative.conditions.items()
+            known = theirs.get(name)
+            if known is None or states.overlaps(known):
+                break
+        else:
+            return False
+    return True
 
 
 def _clause_key(clause: Clause) -> list[tuple[object, ...]]:

@@ -29,7 +29,11 @@ _WRITERS: Final[dict[str, Callable[[Predicate], str]]] = {
 
 
 def parse(
-    text: str | bytes | dict[str, object], language: Language = "sql", *, request: bool = False
+    text: str | bytes | dict[str, object],
+    language: Language = "sql",
+    *,
+    request: bool = False,
+    pace: Callable[[], object] | None = None,
 ) -> Predicate:
     """Read a predicate from text in one of the languages.
 
@@ -38,7 +42,7 @@ def parse(
 
     The JSON form may also come as bytes or as the dict it decodes to. With `request`, the text comes from a
     client: it has at most REQUEST_LENGTH_MAX characters, and is refused if reading it, or reading its
-    canonical form at the next broker, would take long.
+    canonical form at the next broker, would take long. `pace` is called now and then while that is read.
     """
     read = _PARSERS.get(language)
     if read is None:
@@ -47,7 +51,7 @@ def parse(
         try:
             if request:
                 check_request(text)
-                return read(text, Work.for_request(len(text)))
+                return read(text, Work.for_request(len(text), pace))
             return read(text)
         except RecursionError:
             # Only where the caller's own stack is nearly full: texts may nest DEPTH_MAX deep.

@@ -9,7 +9,7 @@ that a long list of plain filters can be read. Requests of clients get no such a
 form must be cheap to print and to read as well, because the next broker reads it: see `Work.for_request`.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -17,6 +17,9 @@ from penstock.errors import LimitError
 from penstock.filters.filter import Filter
 from penstock.filters.valuesets import ValueSet
 from penstock.model.limits import EXPANSION_WORK_MAX
+
+_PACED: Final = 100
+"""Steps between two calls of whoever keeps the pace: a tenth of a millisecond or so."""
 
 _EACH: Final = 12
 """Steps added for each constraint: enough to read a disjunction in which few filters have to be compared."""
@@ -43,13 +46,25 @@ _SWEPT: Final = 4
 
 
 class Work:
-    """Counts the steps of one operation; raises LimitError past its limit."""
+    """Counts the steps of one operation; raises LimitError past its limit.
 
-    __slots__ = ("compared", "kept", "left", "limit", "strict")
+    `pace` is called every so many steps, by which somebody can have the work pause for others.
+    """
 
-    def __init__(self, limit: int = EXPANSION_WORK_MAX, *, strict: bool = False) -> None:
+    __slots__ = ("_paced_at", "compared", "kept", "left", "limit", "pace", "strict")
+
+    def __init__(
+        self,
+        limit: int = EXPANSION_WORK_MAX,
+        *,
+        strict: bool = False,
+        pace: Callable[[], object] | None = None,
+    ) -> None:
         self.limit = limit
         self.left = limit
+        self.pace = pace
+        self._paced_at = 0 if pace is None else limit - _PACED
+        """Below so many steps left, there is something to do."""
         self.strict = strict
         """Whether what is made must be cheap to read, too."""
         self.compared = 0
@@ -68,9 +83,9 @@ class Work:
         return cls.of_size(sum(map(_size, filters)))
 
     @classmethod
-    def for_request(cls, length: int = 0) -> "Work":
+    def for_request(cls, length: int = 0, pace: Callable[[], object] | None = None) -> "Work":
         """Work on a client's request of so many characters: no broker may be kept waiting by it."""
-        work = cls(strict=True)
+        work = cls(strict=True, pace=pace)
         work.spend(length // _READ)
         return work
 
@@ -82,8 +97,15 @@ class Work:
     def spend(self, steps: int) -> None:
         """Count steps; raise when there were too many."""
         self.left -= steps
+        if self.left < self._paced_at:
+            self._pause()
+
+    def _pause(self) -> None:
         if self.left < 0:
             self._refuse("takes too many steps to bring into a disjunction of filters")
+        self._paced_at = max(0, self.left - _PACED)
+        if self.pace is not None:
+            self.pace()
 
     def make(self, filters: int, conditions: int) -> None:
         """Count the steps of making so many filters of so many conditions together."""

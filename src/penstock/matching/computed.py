@@ -6,14 +6,18 @@ attributes, tables in memory and on disk alike, carries all there is to know. Su
 of any attribute of an event or of a filter.
 
 Before a batch is matched, it is completed: each event gets the computed attributes that are true of it. These
-are found by matching, too. In a table of its own, each clause of a filter is an id, and has a filter for
+are found by matching, too. In tables of their own, each clause of a filter is an id, and has a filter for
 each of its alternatives: the box and that alternative. The attribute is true where all clauses of
 its filter were found. So an event that does not match the box costs no more than for any other filter. A
 batch is left as it is where no filter has clauses.
+
+As in the store, what comes in small numbers stands in a delta, and large numbers are compiled: a client that
+sends one filter with clauses after another must not have all earlier ones compiled again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+import threading
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -28,15 +32,91 @@ from penstock.model.limits import NAME_LENGTH_MAX
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
+    from penstock.matching.columns import ColumnsBuilder
+    from penstock.matching.delta import Delta
     from penstock.matching.parts import Part
+    from penstock.matching.views import View
+
+_COMPILED: Final = 4_096
+"""So many alternatives that come at once are compiled at once; fewer go into a delta."""
+
+_DELTA_MAX: Final = 32_768
+"""Alternatives in a delta; then another one is begun."""
+
+_DELTA_LONG_MAX: Final = 512
+"""The same where events have strings for which a delta is compiled after each change (`views.LONG`)."""
+
+_NO_NUMBERS: Final = np.zeros(0, np.int32)
+_NO_PLACES: Final = np.zeros(0, np.int64)
+
+_REMEMBERED: Final = 4_096
+"""Filters with clauses that need not be parsed when their names come up."""
 
 IS_TRUE: Final = ValueSet(Family.BOOL, (True,))
 """The condition on a computed attribute."""
 
 
+class _Alternatives(NamedTuple):
+    """A filter with clauses, as it is added to a table of clauses."""
+
+    filter: Filter
+    builder: "ColumnsBuilder"
+    """The alternatives, each with the place of its clause as its id."""
+    clauses: int
+
+
+class _Remembered:
+    """What names stand for. Several threads look here: those that parse, and those that match."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._names: dict[Filter, str] = {}
+        self._known: dict[str, _Alternatives] = {}
+
+    def name_of(self, f: Filter) -> str:
+        name = self._names.get(f)
+        if name is None:
+            name = f.to_sql().ljust(NAME_LENGTH_MAX + 1)
+            self._remember(name, _alternatives(f))
+        return name
+
+    def get(self, name: str) -> _Alternatives:
+        known = self._known.get(name)
+        if known is None:
+            try:
+                known = _alternatives(sql.parse_kept(name))
+            except PenstockError as error:
+                raise InputError(f"a table has a filter that cannot be read: {error}") from None
+            self._remember(name, known)
+        return known
+
+    def _remember(self, name: str, known: _Alternatives) -> None:
+        with self._lock:
+            self._names[known.filter], self._known[name] = name, known
+            while len(self._known) > _REMEMBERED:
+                oldest = next(iter(self._known))
+                self._names.pop(self._known.pop(oldest).filter, None)
+
+
+_REMEMBERED_FILTERS: Final = _Remembered()
+
+
+def _alternatives(f: Filter) -> _Alternatives:
+    from penstock.matching.columns import ColumnsBuilder
+
+    box = f.without_clauses()
+    # A filter that is read without clauses, though it was not written so, is one clause.
+    boxes = [[box.intersection(one) for one in clause] for clause in f.clauses] or [[box]]
+    builder = ColumnsBuilder({})
+    for place, clause in enumerate(boxes):
+        for alternative in clause:
+            builder.add(place, alternative)
+    return _Alternatives(f, builder, len(boxes))
+
+
 def name_of(f: Filter) -> str:
     """The name of the computed attribute that stands for a filter with clauses."""
-    return f.to_sql().ljust(NAME_LENGTH_MAX + 1)
+    return _REMEMBERED_FILTERS.name_of(f)
 
 
 def is_computed(name: str) -> bool:
@@ -54,13 +134,9 @@ def plain_names(names: Iterable[str]) -> list[str]:
     return [name for name in names if not is_computed(name)]
 
 
-@lru_cache(maxsize=4_096)
 def filter_of(name: str) -> Filter:
     """The filter that a computed attribute stands for."""
-    try:
-        return sql.parse_kept(name)
-    except PenstockError as error:
-        raise InputError(f"a table has a filter that cannot be read: {error}") from None
+    return _REMEMBERED_FILTERS.get(name).filter
 
 
 def attributes_in(f: Filter) -> list[str]:
@@ -92,78 +168,116 @@ def raised(f: Filter) -> Filter:
 
 
 class _Group(NamedTuple):
-    """Some computed attributes, and the table by which they are found."""
+    """Some computed attributes, and the filters by which they are found."""
 
-    part: "Part"
-    attributes: list[str]
+    part: "Part | View"
+    attributes: NDArray[np.int32]
+    """Their numbers."""
     clauses: NDArray[np.int64]
     """How many clauses the filter of each attribute has."""
     attribute_of: NDArray[np.int64]
-    """Of each id of the table, which is a clause: which attribute it belongs to."""
+    """Of each id in the part, which is a clause: the place of the attribute that it belongs to."""
 
 
 class Computed:
     """The computed attributes of a matcher, by the names that its filters have. Never changed."""
 
-    def __init__(self, names: Mapping[str, int], groups: Sequence[_Group] = ()) -> None:
-        self.seen = len(names)
+    def __init__(self, seen: int = 0, groups: Sequence[_Group] = (), delta: "Delta | None" = None) -> None:
+        self.seen = seen
         """How many names have been looked at."""
         self._groups = groups
+        self._delta = delta
+        """What the last group is a view of, if it can take more."""
+        self._numbers = np.concatenate([group.attributes for group in groups]) if groups else _NO_NUMBERS
 
     def __bool__(self) -> bool:
         return bool(self._groups)
 
-    def extended(self, names: Mapping[str, int]) -> "Computed":
+    def extended(self, names: dict[str, int]) -> "Computed":
         """With the attributes that have come since, at the end of the names."""
         if len(names) == self.seen:
             return self
-        new = [name for name in list(names)[self.seen :] if is_computed(name)]
-        groups = list(self._groups)
-        # As many small groups as there are sizes: each attribute is compiled a few times in all.
-        while new and groups and len(groups[-1].attributes) <= 2 * len(new):
-            new = [*groups.pop().attributes, *new]
-        return Computed(names, [*groups, _group(new, names)] if new else groups)
+        latest = islice(reversed(names), len(names) - self.seen)
+        new = [name for name in latest if is_computed(name)][::-1]
+        if not new:
+            return Computed(len(names), self._groups, self._delta)
+        known = [_REMEMBERED_FILTERS.get(name) for name in new]
+        numbers = np.array([names[name] for name in new], np.int32)
+        if sum(len(each.builder) for each in known) >= _COMPILED:
+            # What takes more stays the last one.
+            at = len(self._groups) - (self._delta is not None)
+            made = _group(known, numbers, names)
+            return Computed(len(names), (*self._groups[:at], made, *self._groups[at:]), self._delta)
+        return self._with_delta(known, numbers, names)
+
+    def _with_delta(
+        self, known: list[_Alternatives], numbers: NDArray[np.int32], names: dict[str, int]
+    ) -> "Computed":
+        from penstock.matching.delta import Delta
+
+        delta, groups = self._delta, self._groups
+        if delta is None or delta.size > (_DELTA_LONG_MAX if delta.long_strings else _DELTA_MAX):
+            delta = Delta()
+            # An event may match several alternatives of a clause.
+            delta.distinct = False
+            made = _group(known, numbers, names, delta)
+        else:
+            made = _group(known, numbers, names, delta, groups[-1])
+            groups = groups[:-1]
+        return Computed(len(names), (*groups, made), delta)
 
     def completed(self, batch: Batch, names: dict[str, int]) -> Batch:
         """The batch with the computed attributes that are true of each event."""
         events: list[NDArray[np.int64]] = []
         values: list[NDArray[np.int64]] = []
-        numbers: list[int] = []
+        before = 0
         for group in self._groups:
             event, which = _found(group, batch, names)
             events.append(event)
-            values.append(which + len(numbers))
-            numbers += [names[name] for name in group.attributes]
-        return _with_values(
-            batch, np.concatenate(events), np.concatenate(values), np.array(numbers, np.int32)
-        )
+            values.append(which + before)
+            before += len(group.attributes)
+        event, value = np.concatenate(events), np.concatenate(values)
+        if not len(event) and not np.isin(batch.value_attribute, self._numbers).any():
+            return batch
+        return _with_values(batch, event, value, self._numbers)
 
 
-def _group(computed: list[str], names: Mapping[str, int]) -> _Group:
+def _group(
+    known: list[_Alternatives],
+    numbers: NDArray[np.int32],
+    names: dict[str, int],
+    delta: "Delta | None" = None,
+    before: _Group | None = None,
+) -> _Group:
+    """Compile filters, or put them into a delta, behind those that a group has there."""
     from penstock.matching.columns import ColumnsBuilder
     from penstock.matching.compile import compile_table
     from penstock.matching.parts import Part
 
-    builder = ColumnsBuilder(dict(names))
-    clauses: list[int] = []
-    attribute_of: list[int] = []
-    for number, name in enumerate(computed):
-        f = filter_of(name)
-        box = f.without_clauses()
-        # A filter that is read without clauses, though it was not written so, is one clause.
-        boxes = [[box.intersection(one) for one in clause] for clause in f.clauses] or [[box]]
-        for alternatives in boxes:
-            for one in alternatives:
-                builder.add(len(attribute_of), one)
-            attribute_of.append(number)
-        clauses.append(len(boxes))
-    table, _ = compile_table(builder.build())
-    return _Group(Part(table), computed, np.array(clauses, np.int64), np.array(attribute_of, np.int64))
+    clauses = np.array([each.clauses for each in known], np.int64)
+    first = 0 if before is None else len(before.attributes)
+    attribute_of = np.repeat(np.arange(first, first + len(known)), clauses)
+    clause = 0 if before is None else len(before.attribute_of)
+    builder = ColumnsBuilder(names)
+    for each in known:
+        builder.extend(each.builder, [clause + place for place in each.builder.ids])
+        clause += each.clauses
+    columns = builder.build()
+    if delta is None:
+        return _Group(Part(compile_table(columns)[0]), numbers, clauses, attribute_of)
+    delta.insert(columns)
+    if before is not None:
+        numbers = np.concatenate((before.attributes, numbers))
+        clauses = np.concatenate((before.clauses, clauses))
+        attribute_of = np.concatenate((before.attribute_of, attribute_of))
+    return _Group(delta.view(), numbers, clauses, attribute_of)
 
 
 def _found(group: _Group, batch: Batch, names: dict[str, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Pairs of an event and an attribute of the group that is true of it."""
     found = group.part.match(batch, names, len(group.attribute_of))
+    if not len(found.numbers):
+        return _NO_PLACES, _NO_PLACES
     event = np.repeat(np.arange(len(batch.start)), np.diff(found.offsets))
     width = len(group.attributes)
     pairs, counts = np.unique(event * width + group.attribute_of[found.numbers], return_counts=True)

@@ -10,7 +10,7 @@ may be called from several threads at once.
 
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.matching.batch import Batch
 from penstock.matching.columns import ColumnsBuilder, offsets_of
+from penstock.matching.computed import is_computed
 from penstock.matching.encode import BatchBuilder, batch_of_events
 from penstock.matching.matches import Matches
 from penstock.matching.sampling import joined
@@ -46,6 +47,14 @@ _TIDY_EVERY: Final = 16
 """Packed events after which it is looked whether something is to be tidied: they often come one by one."""
 
 
+class _Ready(NamedTuple):
+    """Names of attributes as kernels that read events want them, and how many names there were then."""
+
+    names: dict[str, int]
+    seen: int
+    wanted: "WantedNames"
+
+
 class Matcher:
     """Predicates under ids; several predicates under one id form a disjunction. See the module."""
 
@@ -56,7 +65,7 @@ class Matcher:
         from penstock.matching.store import Store
 
         self._store = Store()
-        self._wanted: tuple[dict[str, int], WantedNames] | None = None
+        self._wanted: _Ready | None = None
         self._untidied = 0
         self.add_many(subscriptions)
 
@@ -230,12 +239,18 @@ class Matcher:
 
     def _wanted_names(self, snapshot: "Snapshot") -> "WantedNames":
         """The names of a snapshot, made ready for kernels that read events."""
-        names, wanted = self._wanted or (None, None)
-        if wanted is None or names is not snapshot.names or len(wanted.numbers) != len(snapshot.names):
-            from penstock.matching.json_events import WantedNames
+        names, known = snapshot.names, self._wanted
+        if known is not None and known.names is names and known.seen == len(names):
+            return known.wanted
+        from penstock.matching.json_events import WantedNames
 
-            wanted = WantedNames(list(snapshot.names))
-            self._wanted = snapshot.names, wanted
+        texts = list(names)
+        if known is not None and known.names is names and all(map(is_computed, texts[known.seen :])):
+            # Computed attributes are in no event: nothing more is wanted.
+            wanted = known.wanted
+        else:
+            wanted = WantedNames(texts)
+        self._wanted = _Ready(names, len(texts), wanted)
         return wanted
 
     @property

@@ -102,7 +102,7 @@ class Store:
         """Whether the large table was compiled with a sample of events."""
         self._homes = Homes()
         self._buffer = ColumnsBuilder(self.names)
-        self._computed = Computed({})
+        self._computed = Computed()
         self._parts: tuple[Part | Delta, ...] = ()
         self._delta: Delta | None = None
         """The delta that filters are added to: the last part, if there is one."""
@@ -490,7 +490,7 @@ class Store:
             return
         self.names, self.sample, self._parts = renumbered_names(self.names, self.sample, tables)
         self._buffer = ColumnsBuilder(self.names)
-        self._computed = Computed({})
+        self._computed = Computed()
         self._forecast = None
 
     def compact(self, *, anew: bool = False) -> Table | None:

@@ -8,6 +8,7 @@ import numpy as np
 from penstock.broker.needs import Found
 from penstock.filters.predicate import Predicate
 from penstock.matching import warming
+from penstock.matching.computed import name_of
 from penstock.matching.matcher import Matcher
 from penstock.model.events import Event
 from penstock.wire.blocks import Block, Header
@@ -36,6 +37,13 @@ class EngineMatching:
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    def prepare(self, predicate: Predicate) -> None:
+        """Have a filter hashed, and its clauses ready for the matcher."""
+        hash(predicate)
+        for f in predicate.filters:
+            if f.clauses:
+                name_of(f)
 
     def add(self, predicate: Predicate) -> None:
         """Know a filter."""

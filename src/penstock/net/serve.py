@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import gc
 import logging
 import os
 import ssl
@@ -14,6 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from penstock.errors import NetworkError, PenstockError
 from penstock.net.checks import cautions
+from penstock.net.collecting import collecting_what_is_new
 from penstock.net.config import BrokerConfig
 from penstock.net.signals import heeded
 
@@ -101,11 +101,8 @@ async def serve(
         up: list[_Broker] = []
         try:
             if await _unless(signals.first, _start(configs, make_server, made, up)):
-                # What is there now stays: modules and kernels. The collector need not look through all of it
-                # whenever parsing filters has made many objects, and everybody wait for that.
-                gc.collect()
-                gc.freeze()
-                await signals.first.wait()
+                with collecting_what_is_new(asyncio.get_running_loop().call_soon_threadsafe):
+                    await signals.first.wait()
             _LOG.info("draining")
             await _unless(signals.second, _each(_drain, up))
         finally:

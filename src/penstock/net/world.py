@@ -16,9 +16,15 @@ from typing import Any, Final, TypeVar
 from penstock.errors import NetworkError
 from penstock.net.sockets import SocketProtocol, SocketWay
 from penstock.node.connection import FrameConnection
-from penstock.node.world import Timer
+from penstock.node.world import Pace, Spent, Timer
 
 T = TypeVar("T")
+
+_SLICE_S: Final = 0.0005
+"""Seconds of a processor that work in a thread does at a time; the loop has a turn meanwhile, too."""
+
+_PAUSE_FACTOR: Final = 9
+"""After a slice it pauses so many times as long (see `penstock.node.turns.REST_FACTOR`)."""
 
 
 def _monotonic() -> Callable[[], float]:
@@ -51,15 +57,18 @@ class AsyncioWorld:
         """Seconds that a processor has worked for this thread."""
         return time.thread_time()
 
-    def compute(self, work: Callable[[], T], on_done: Callable[[T, float], object]) -> None:
-        """Do something in a thread, one thing after another; tell in the loop what came of it."""
+    def compute(self, work: Callable[[Pace], T], on_done: Callable[[T, Spent], object]) -> None:
+        """Do something in a thread, one thing after another; tell in the loop what came of it.
+
+        The thread and the loop share an interpreter, so what takes long pauses most of the time.
+        """
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, "penstock-filters")
         doing = asyncio.get_running_loop().run_in_executor(self._worker, _timed, work)
 
         self._computing.add(doing)
 
-        def done(future: "asyncio.Future[tuple[T, float]]") -> None:
+        def done(future: "asyncio.Future[tuple[T, Spent]]") -> None:
             self._computing.discard(future)
             if not future.cancelled():
                 on_done(*future.result())
@@ -104,11 +113,32 @@ class AsyncioWorld:
         return random.random()  # noqa: S311 - spreads tries over time
 
 
-def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    """Do something; how long a processor took for it."""
-    begun = time.thread_time()
-    done = work()
-    return done, time.thread_time() - begun
+class _Pacing:
+    """Has work in a thread pause after each slice of it."""
+
+    def __init__(self) -> None:
+        self._begun = self._slice_begun = time.thread_time()
+        self._rested = 0.0
+
+    def __call__(self) -> None:
+        """Pause, if a slice has been done."""
+        worked = time.thread_time() - self._slice_begun
+        if worked >= _SLICE_S:
+            time.sleep(_PAUSE_FACTOR * worked)
+            self._rested += _PAUSE_FACTOR * worked
+            self._slice_begun = time.thread_time()
+
+    @property
+    def spent(self) -> Spent:
+        """What it has taken so far."""
+        return Spent(time.thread_time() - self._begun, self._rested)
+
+
+def _timed(work: Callable[[Pace], T]) -> tuple[T, Spent]:
+    """Do something; what it took."""
+    pacing = _Pacing()
+    done = work(pacing)
+    return done, pacing.spent
 
 
 class _Dial:

@@ -1,6 +1,7 @@
 """What clients ask of their broker, as the core has it."""
 
 import re
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from penstock.broker.grants import Grants, Verb
@@ -8,6 +9,7 @@ from penstock.errors import AccessError, WireError
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.node.identity import Identity
+from penstock.node.world import Pace, no_pace
 from penstock.wire.messages import Advertise, Message, Subscribe, Unadvertise, Unsubscribe
 from penstock.wire.requests import KEY_MAX, Offer, Request, Unoffer, Unwant, Want
 
@@ -63,17 +65,29 @@ def has_plain_filters(request: Want | Offer) -> bool:
     return is_plain(request.filter) and all(is_plain(one.filter) for one in before)
 
 
-def prepared(request: Want | Offer, grants: Grants) -> Prepared:
-    """A request with a filter as a message to the core, if that is granted. Raises nothing."""
+def prepared(
+    request: Want | Offer,
+    grants: Grants,
+    prepare: Callable[[Predicate], object] = lambda _predicate: None,
+    pace: Pace = no_pace,
+) -> Prepared:
+    """A request with a filter as a message to the core, if that is granted. Raises nothing.
+
+    `prepare`: called with a filter that will be matched.
+    """
     message: Subscribe | Advertise
     verb: Verb
     try:
-        predicate = _predicate(request.filter)
+        predicate = _predicate(request.filter, pace)
+        pace()
         if isinstance(request, Want):
-            message, verb = _subscribe(request, predicate), "subscribe"
+            message, verb = _subscribe(request, predicate, pace), "subscribe"
         else:
             message, verb = _advertise(request, predicate), "advertise"
         why_not = grants.why_not(verb, predicate)
+        if why_not is None and verb == "subscribe":
+            pace()
+            prepare(predicate)
     except Exception as error:
         return error
     return message if why_not is None else AccessError(why_not)
@@ -83,13 +97,14 @@ def _advertise(request: Offer, predicate: Predicate) -> Advertise:
     return Advertise(str(request.key), predicate, turn=request.turn, acked=request.acked)
 
 
-def _subscribe(request: Want, predicate: Predicate) -> Subscribe:
-    before = tuple((one.age, _predicate(one.filter)) for one in request.before)
+def _subscribe(request: Want, predicate: Predicate, pace: Pace = no_pace) -> Subscribe:
+    before = tuple((one.age, _predicate(one.filter, pace)) for one in request.before)
     return Subscribe(request.key, predicate, seconds=request.seconds, age=request.age, before=before)
 
 
-def _predicate(text: str) -> Predicate:
+def _predicate(text: str, pace: Pace = no_pace) -> Predicate:
     """What a filter says, if it can be said to other brokers too: in canonical form it may be longer."""
-    predicate = parse(text, request=True)
+    predicate = parse(text, request=True, pace=pace)
+    pace()
     predicate.to_sql()
     return predicate

@@ -68,7 +68,13 @@ class Node:
             ),
         )
         self.runtime = Runtime(
-            core, protocol.codec, settings.limits, times, world, lambda: msgspec.json.encode(self.status())
+            core,
+            protocol.codec,
+            settings.limits,
+            times,
+            world,
+            status=lambda: msgspec.json.encode(self.status()),
+            prepare=matching.prepare,
         )
         self.hub = Hub(settings.name, protocol.name, self.runtime, admission, incarnation, world)
         self.dialers: list[Dialer] = []

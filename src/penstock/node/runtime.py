@@ -13,6 +13,7 @@ from penstock.broker.effects import Behind, Deliver, Effect, Keep, Missed, Refus
 from penstock.broker.local import Ending, LinkDown, LinkUp, Load, Tick, Woken
 from penstock.broker.local import Limits as ClientLimits
 from penstock.errors import AccessError, FilterError, LimitError, WireError
+from penstock.filters.predicate import Predicate
 from penstock.node.asking import Prepared, message_of, why_not_asked
 from penstock.node.history import Frame, History
 from penstock.node.identity import Identity
@@ -69,7 +70,9 @@ class Runtime:
         times: Times,
         world: World,
         status: Callable[[], bytes] = lambda: b"{}",
+        prepare: Callable[[Predicate], object] = lambda _predicate: None,
     ) -> None:
+        """`prepare`: see `penstock.broker.needs.Matching`."""
         self.core = core
         self.codec = codec
         self.limits = limits
@@ -86,7 +89,7 @@ class Runtime:
         self.history = History(times.kept, limits.keep_bytes)
         self._replaying = Replaying(self, self.history)
         self.passing = Passing(self)
-        self.turns = Turns(self, world)
+        self.turns = Turns(self, world, prepare)
         self.intake = Intake(self, world)
         self._status = status
         self._watch = Watch(self, limits, times)

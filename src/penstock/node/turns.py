@@ -12,16 +12,18 @@ served: so no more of them wait than a window of bytes. Events under an advertis
 (`Link.awaited`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
 from penstock.broker.grants import EVERYTHING
 from penstock.errors import EventError, LimitError, WireError
+from penstock.filters.predicate import Predicate
 from penstock.node.asking import Prepared, has_plain_filters, prepared
 from penstock.node.links import Link, LinkPhase, Waiting
 from penstock.node.logs import LOG
-from penstock.node.world import Timer, World
+from penstock.node.world import Spent, Timer, World
 from penstock.wire.requests import Bye, Offer, Request, Unoffer, Want
 
 ALLOWANCE: Final = 0.25
@@ -84,8 +86,15 @@ class _Account:
 class Turns:
     """Requests of clients, from when they come until they are served."""
 
-    def __init__(self, broker: Broker, world: World) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        world: World,
+        prepare: Callable[[Predicate], object] = lambda _predicate: None,
+    ) -> None:
+        """`prepare`: called where filters are parsed, with each that will be matched."""
         self._broker = broker
+        self._prepare = prepare
         self._world = world
         self._accounts: dict[str, _Account] = {}
         self._order: dict[str, None] = {}
@@ -201,15 +210,17 @@ class Turns:
         else:
             self._is_computing = True
             self._world.compute(
-                partial(prepared, request, grants), partial(self._computed, link, waiting, link.payer)
+                partial(prepared, request, grants, self._prepare),
+                partial(self._computed, link, waiting, link.payer),
             )
 
-    def _computed(self, link: Link, waiting: Waiting, payer: str, found: Prepared, spent: float) -> None:
+    def _computed(self, link: Link, waiting: Waiting, payer: str, found: Prepared, spent: Spent) -> None:
         """What a filter is has been found out."""
         self._is_computing = False
-        self._charge(payer, spent)
-        if spent > LONG:
-            self._rests_until = self._world.time() + min(REST_FACTOR * spent, REST_MAX)
+        self._charge(payer, spent.seconds)
+        if spent.seconds > LONG:
+            rest = REST_FACTOR * spent.seconds - spent.rested
+            self._rests_until = self._world.time() + min(rest, REST_MAX)
         if link.phase is not LinkPhase.GONE and link.requests and link.requests[0] is waiting:
             self._finish(link, waiting, found)
         if not self._is_serving:

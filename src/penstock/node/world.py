@@ -5,13 +5,29 @@ A program's world is asyncio (`penstock.net.world`); that of a simulated process
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from penstock.node.connection import FrameConnection
 
 
 T = TypeVar("T")
+
+Pace: TypeAlias = Callable[[], None]
+"""Called now and then by what takes long."""
+
+
+def no_pace() -> None:
+    """Go on."""
+
+
+class Spent(NamedTuple):
+    """What something took that was computed."""
+
+    seconds: float
+    """Of a processor."""
+    rested: float = 0.0
+    """Seconds for which it paused."""
 
 
 class Timer(Protocol):
@@ -33,11 +49,11 @@ class World(Protocol):
     def cpu_time(self) -> float:
         """Seconds that a processor has worked for this thread: it rises only while something is done."""
 
-    def compute(self, work: "Callable[[], T]", on_done: "Callable[[T, float], object]") -> None:
+    def compute(self, work: "Callable[[Pace], T]", on_done: "Callable[[T, Spent], object]") -> None:
         """Do something that may take long, and that reads and changes nothing else, beside everything else.
 
-        `on_done` is told what came of it, and how many seconds of a processor it took: later, or under
-        virtual time at once. `work` raises nothing.
+        `work` calls the pace that it is given now and then, which may have it pause; it raises nothing.
+        `on_done` is told what came of it and what it took: later, or under virtual time at once.
         """
 
     def call_later(self, seconds: float, callback: Callable[..., object], *arguments: Any) -> Timer:

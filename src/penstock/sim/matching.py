@@ -52,6 +52,9 @@ class SharedMatching:
         self._engine: Matcher | None = None
         self._answers: dict[int, tuple[Event, dict[Predicate, None], int]] = {}
 
+    def prepare(self, predicate: Predicate) -> None:
+        """There is nothing to do ahead."""
+
     def add(self, predicate: Predicate) -> None:
         """Know a filter, once more."""
         users = self._users.get(predicate, 0)

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any, Final, Protocol, TypeVar
 
 from penstock.node.connection import FrameConnection
+from penstock.node.world import Pace, Spent, no_pace
 from penstock.sim.clock import Clock
 from penstock.wire.messages import Message
 
@@ -89,11 +90,11 @@ class Process:
         """Nothing that is done takes time here, but for what is computed elsewhere."""
         return 0.0
 
-    def compute(self, work: Callable[[], T], on_done: Callable[[T, float], object]) -> None:
+    def compute(self, work: Callable[[Pace], T], on_done: Callable[[T, Spent], object]) -> None:
         """Do something, which takes a time that depends on what comes of it, so that runs are the same."""
-        result = work()
+        result = work(no_pace)
         seconds = _seconds_of(result)
-        self.call_later(seconds, on_done, result, seconds)
+        self.call_later(seconds, on_done, result, Spent(seconds))
 
     def call_later(self, seconds: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         """Call something in so many seconds of its own clock."""
