@@ -279,3 +279,8 @@ def test_a_broker_that_ends_as_it_should_has_nobody_told_in_vain() -> None:
 def test_what_brokers_in_between_acknowledged_is_told_to_who_was_away() -> None:
     """A publisher went to a broker that did not know the client, and on to another; seed 302196."""
     assert play(draw_whole(302196)).wrong == []
+
+
+def test_what_is_published_again_after_it_was_acknowledged_is_not_for_later_subscriptions() -> None:
+    """A reader over HTTP held an event when its broker died, and came back as a new client; seed 200662."""
+    assert play(draw_whole(200662)).wrong == []

@@ -46,7 +46,7 @@ class History:
         """Keep events, from before anybody has dealt with them."""
         if frame not in self._open:
             block = block.unpinned()
-            self._open[frame] = Kept(now, block)
+            self._open[frame] = Kept(now - block.header.age, block)
             self.size += len(block.data)
 
     def finish(self, frame: Frame, now: float) -> None:

@@ -104,7 +104,7 @@ class Link:
     """When a client made an advertisement, by its key, while that is new."""
     undealt: dict[int, tuple[float, Custody]] = field(default_factory=dict)
     """Frames of events that came and were passed on, but are not dealt with; since when."""
-    held: dict[str, list[tuple[int, Block]]] = field(default_factory=dict)
+    held: dict[str, list[tuple[float, int, Block]]] = field(default_factory=dict)
     """Events that wait until the advertisement is known everywhere."""
     payer: str = ""
     """To whom it is counted what the client's filters cost: a subject, an address, or this link alone."""

@@ -25,6 +25,9 @@ ATTEMPTS_MAX: Final = 5
 """Times that events are sent again before they are given up."""
 
 
+_AGE_MAX: Final = 1e9
+"""Seconds: events of clients are not older."""
+
 _SOON_S: Final = 0.5
 """Seconds after which a sender is told how far its events have come, if they are not dealt with."""
 
@@ -32,6 +35,7 @@ _SOON_S: Final = 0.5
 class _Metered(NamedTuple):
     """Events beyond a client's quota, which wait until a time."""
 
+    came_at: float
     due: float
     link: Link
     number: int
@@ -95,13 +99,13 @@ class Passing:
             return
         # Events beyond the quota wait, in their order, and nothing else that the client sends: others wait
         # for what it acknowledges. They are not acknowledged, so no more than a window of them waits.
-        self._metered.append(_Metered(now + wait, link, number, block))
+        self._metered.append(_Metered(now, now + wait, link, number, block))
         link.metered_bytes += len(block.data)
 
     def _arrive(self, link: Link, number: int, block: Block, now: float) -> None:
         """Pass on events, or hold them until their advertisement is known."""
         if link.is_client and self._is_young(link, block.header.tree, now):
-            link.held.setdefault(block.header.tree, []).append((number, block))
+            link.held.setdefault(block.header.tree, []).append((now, number, block))
         else:
             self._pass_on_first(link, number, block, now)
 
@@ -125,9 +129,9 @@ class Passing:
                 if self._is_young(link, key, now):
                     link.held[key] = held
                     continue
-                for number, block in held:
+                for came_at, number, block in held:
                     if link.phase is not LinkPhase.GONE:
-                        self._pass_on_first(link, number, block, now)
+                        self._pass_on_first(link, number, _older(block, now - came_at), now)
 
     def _pass_on_first(self, link: Link, number: int, block: Block, now: float) -> None:
         frame = _Frame(link, number, block)
@@ -271,12 +275,23 @@ class Passing:
             one.link.metered_bytes -= len(one.block.data)
             # If its link is gone, nothing of this was accepted, and the client knows.
             if one.link.phase is not LinkPhase.GONE:
-                self._arrive(one.link, one.number, one.block, now)
+                self._arrive(one.link, one.number, _older(one.block, now - one.came_at), now)
 
 
 def _from_client(block: Block) -> Block:
-    """Events as a client may send them: whether they were sent before, and nothing else of their way."""
+    """Events as a client may send them: whether they were sent before and when, and nothing of their way."""
     header = block.header
     if not header.hops and not header.age and not header.replay:
         return block
-    return block.with_header(Header(header.tree, header.origin, rescued=header.rescued, trace=header.trace))
+    age = header.age if 0 < header.age < _AGE_MAX else 0.0
+    return block.with_header(
+        Header(header.tree, header.origin, rescued=header.rescued, trace=header.trace, age=age)
+    )
+
+
+def _older(block: Block, seconds: float) -> Block:
+    """Events that have waited for a while, if they have an age."""
+    header = block.header
+    if not header.age:
+        return block
+    return block.with_header(msgspec.structs.replace(header, age=header.age + seconds))

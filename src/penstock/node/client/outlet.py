@@ -109,13 +109,18 @@ class Outlet:
         self._when_settled: list[Callable[[], object]] = []
         self._rejected: dict[tuple[str, int], str] = {}
         self._acked: dict[str, Acknowledged] = {}
+        self._accepted: dict[tuple[str, int], float] = {}
+        """When blocks were accepted that are not acknowledged in full, by key and first number."""
 
     def use(self, session: Session) -> int:
         """Send by a new session, again what was not acknowledged in the old one; return how many events."""
         old, self._session = self._session, session
         again, mark = 0, self._world.mark()
         for block, custody in old.hand_over() if old is not None else ():
-            header = msgspec.structs.replace(block.header, rescued=mark)
+            accepted_at = self._accepted.get((block.header.tree, int(block.numbers[0])))
+            # Subscriptions that were made since it was acknowledged do not get it.
+            age = 0.0 if accepted_at is None else self._world.time() - accepted_at
+            header = msgspec.structs.replace(block.header, rescued=mark, age=age)
             session.push_block(block.with_header(header), custody)
             if custody is not None:
                 custody.release()
@@ -192,7 +197,7 @@ class Outlet:
         block = Block.of(Header(key, "", trace=trace), range(first, last), gathering.events)
         self._open[gathering] = None
         custody = Custody(lambda _succeeded: self._done(key, first, last, gathering))
-        custody.watch(lambda stage: self._reached(key, first, last, gathering, stage))
+        custody.watch(lambda stage: self._accept(key, first, last, gathering, stage))
         self._session.push_block(block, custody)
         custody.release()
         if self.is_full:
@@ -202,6 +207,7 @@ class Outlet:
     # What becomes of it
 
     def _done(self, key: str, first: int, last: int, gathering: _Gathering) -> None:
+        self._accepted.pop((key, first), None)
         self._acked.setdefault(key, Acknowledged()).note(last - first, self._world.time())
         self._reached(key, first, last, gathering, Stage.HANDLED)
         if self._rejected:
@@ -209,6 +215,11 @@ class Outlet:
                 self._rejected.pop((key, number), None)
         if not self.is_full:
             self._make_room()
+
+    def _accept(self, key: str, first: int, last: int, gathering: _Gathering, stage: Stage) -> None:
+        """Brokers have it, and some reader not yet."""
+        self._accepted.setdefault((key, first), self._world.time())
+        self._reached(key, first, last, gathering, stage)
 
     def _reached(self, key: str, first: int, last: int, gathering: _Gathering, stage: Stage) -> None:
         """Tell whoever waits for no more than this stage."""
