@@ -7,18 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.broker.effects import Effect, Send, Wake
+from penstock.broker.effects import Deliver, Effect, Send, Wake
 from penstock.broker.local import LinkDown, LinkUp, Woken
 from penstock.broker.needs import Scan
 from penstock.broker.trees.broker import Broker
 from penstock.filters.parsing import parse
+from penstock.model.events import Event
 from penstock.routing.schemes.catalog import scheme_named
+from penstock.wire.blocks import Header
 from penstock.wire.messages import (
     Advertise,
     Alive,
     CatchUp,
     Control,
     Message,
+    Publish,
     Resync,
     Subscribe,
     Sync,
@@ -27,6 +30,7 @@ from penstock.wire.messages import (
 )
 
 LINKS = ("n", "m", "o")
+CLIENTS = ("c", "d")
 FILTERS = [parse(text) for text in ("x > 1", "x > 2", "x > 1 and y = 1", "y = 1", "true", "x < 9")]
 
 
@@ -65,6 +69,11 @@ class Neighbours:
     def again(self, link: str, now: float) -> None:
         self.say(LinkDown(), link, now)
         self.up(link, now)
+
+    def leave(self, client: str, now: float) -> None:
+        """A client leaves, and another one comes under the same name."""
+        self.say(LinkDown(), client, now)
+        self.say(LinkUp(client=True), client, now)
 
     def _take(self, effects: list[Effect], now: float) -> None:
         self.is_owing = any(isinstance(effect, Wake) and effect.at <= now for effect in effects)
@@ -110,8 +119,9 @@ STEPS = st.lists(
         st.tuples(st.just("unadvertise"), st.sampled_from(LINKS), st.integers(0, 3), st.just(0)),
         st.tuples(st.just("subscribe"), st.sampled_from(LINKS), st.integers(0, 5), st.integers(0, 5)),
         st.tuples(st.just("unsubscribe"), st.sampled_from(LINKS), st.integers(0, 5), st.just(0)),
-        st.tuples(st.just("want"), st.just("c"), st.integers(0, 5), st.integers(0, 5)),
-        st.tuples(st.just("unwant"), st.just("c"), st.integers(0, 5), st.just(0)),
+        st.tuples(st.just("want"), st.sampled_from(CLIENTS), st.integers(0, 5), st.integers(0, 5)),
+        st.tuples(st.just("unwant"), st.sampled_from(CLIENTS), st.integers(0, 5), st.just(0)),
+        st.tuples(st.just("leave"), st.sampled_from(CLIENTS), st.just(0), st.just(0)),
         st.tuples(st.just("down"), st.sampled_from(LINKS), st.just(0), st.just(0)),
         st.tuples(st.just("sync"), st.sampled_from(LINKS), st.integers(0, 5), st.integers(0, 5)),
     ),
@@ -131,12 +141,20 @@ def take(case: Neighbours, step: tuple[str, str, int, int], at: int, now: float)
         "unsubscribe": lambda: case.control(link, Unsubscribe(f"{link}{number}"), now=now),
         "want": lambda: case.say(Subscribe(number, f), link, now),
         "unwant": lambda: case.say(Unsubscribe(number), link, now),
+        "leave": lambda: case.leave(link, now),
         "down": lambda: case.again(link, now),
         "sync": lambda: case.sync(
             link, [Subscribe(f"{link}{n}", f, trees) for n in range(number)], which + 1, now
         ),
     }
     steps[kind]()
+
+
+def delivered(case: Neighbours, event: Publish, now: float) -> dict[str, list[Any]]:
+    """Which clients get an event that a neighbour sends, under which keys; it goes to nobody else."""
+    effects = case.broker.handle(event, "n", now)
+    assert all(effect.link in LINKS for effect in effects if isinstance(effect, Send))
+    return {e.link: sorted(e.events.keys or ()) for e in effects if isinstance(e, Deliver)}
 
 
 @given(STEPS, st.integers(1, 3), st.data())
@@ -147,15 +165,20 @@ def test_slices_come_to_the_same_as_all_at_once_whatever_happens_between_them(
     for case in (whole, sliced):
         for link in LINKS:
             case.up(link, 0.0)
-        case.say(LinkUp(client=True), "c", 0.0)
+        for client in CLIENTS:
+            case.say(LinkUp(client=True), client, 0.0)
     for at, step in enumerate(steps, 1):
         for case in (whole, sliced):
             take(case, step, at, float(at))
         for _ in range(data.draw(st.integers(0, 3))):
             sliced.wake(float(at))
+        # Whatever is left to be done, clients get what they want, and nobody else anything.
+        event = Publish(Event({"x": 3, "y": 1}), Header("t0", "p/1"), at)
+        assert delivered(sliced, event, float(at)) == delivered(whole, event, float(at))
     for case in (whole, sliced):
         case.rest(1_000.0)
     assert sliced.state == whole.state
+    assert not sliced.broker.table.departed
 
 
 @given(st.integers(1, 40), st.integers(1, 7))
@@ -206,8 +229,8 @@ def test_a_broker_says_all_again_in_parts_that_come_to_the_same(count: int, size
     other.say(Sync((0, 0), 0, (), (Subscribe("old", parse("x = 1"), frozenset(["t"])),)), "n", 1.0)
     for part in parts:
         other.say(part, "n", 3.0)
-    assert len(other.broker.table.keys("n")) == count
-    assert "old" not in other.broker.table.keys("n")
+    assert len(other.broker.table.items("n")) == count
+    assert "old" not in dict(other.broker.table.items("n"))
 
 
 def test_a_part_that_is_missing_is_noticed_whichever_it_is() -> None:
@@ -226,7 +249,7 @@ def test_a_part_that_is_missing_is_noticed_whichever_it_is() -> None:
         for part in parts_of(5):
             case.broker.handle(part, "n", 3.0)
         assert case.broker.handle(Alive((2, 1), 5), "n", 4.0) == []
-        assert sorted(case.broker.table.keys("n")) == ["k0", "k1", "k2"]
+        assert sorted(key for key, _entry in case.broker.table.items("n")) == ["k0", "k1", "k2"]
 
 
 @pytest.mark.parametrize("how", ["down", "sync"])
@@ -239,9 +262,9 @@ def test_what_a_neighbour_no_longer_asks_for_is_forgotten_in_slices(how: str) ->
         case.say(LinkDown(), "n", 2.0)
     else:
         case.sync("n", [], 1, 2.0)
-    assert len(case.broker.table.keys("n")) == 85
+    assert len(case.broker.table.items("n")) == 85
     if how == "sync":
         # What is asked for anew meanwhile stays.
         case.control("n", *wanted[:5], now=3.0)
     case.rest(4.0)
-    assert len(case.broker.table.keys("n")) == (5 if how == "sync" else 0)
+    assert len(case.broker.table.items("n")) == (5 if how == "sync" else 0)

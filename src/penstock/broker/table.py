@@ -35,7 +35,10 @@ class Table:
         self._knows_all = knows_all
         self._links: dict[str, dict[Key, Entry]] = {}
         self._filters: dict[Predicate, dict[Source, frozenset[Tree]]] = {}
-        self._bound: dict[Tree, dict[Source, None]] = {}
+        self._bound: dict[Tree, dict[str, dict[Key, None]]] = {}
+        """By tree and link: the keys of those who have asked for events of the tree."""
+        self.departed: set[str] = set()
+        """Links of clients that have left, of which something is still known."""
         self._routes: dict[Tree, Routes] = {}
         self.matched = 0
         """How many events have been matched against filters."""
@@ -54,17 +57,25 @@ class Table:
             (Source(link, key), entry) for link, known in self._links.items() for key, entry in known.items()
         )
 
-    def keys(self, link: str) -> list[Key]:
-        """The keys that a link uses."""
-        return list(self._links.get(link, ()))
+    def items(self, link: str) -> list[tuple[Key, Entry]]:
+        """What a link asks for, by key."""
+        return list(self._links.get(link, {}).items())
 
     def get(self, source: Source) -> Entry | None:
         """What is asked for there."""
         return self._links.get(source.link, {}).get(source.key)
 
-    def bound(self, tree: Tree) -> list[Source]:
-        """Who has asked for events of this tree."""
+    def is_bound(self, tree: Tree) -> bool:
+        """Whether anybody has asked for events of this tree."""
+        return tree in self._bound
+
+    def bound_links(self, tree: Tree) -> list[str]:
+        """The links on which events of this tree are asked for."""
         return list(self._bound.get(tree, ()))
+
+    def bound(self, tree: Tree) -> list[tuple[str, list[Key]]]:
+        """Who has asked for events of this tree: links, with the keys of each."""
+        return [(link, list(keys)) for link, keys in self._bound.get(tree, {}).items()]
 
     def put(self, source: Source, entry: Entry) -> None:
         """Take a subscription, in place of what was known from this source."""
@@ -81,8 +92,20 @@ class Table:
             self._matching.add(entry.filter)
             sources = self._filters[entry.filter] = {}
         sources[source] = entry.trees
-        for tree in entry.trees:
-            self._bound.setdefault(tree, {})[source] = None
+        self._bind(source, entry.trees)
+
+    def rebind(self, source: Source, trees: frozenset[Tree]) -> None:
+        """A client's subscription has other trees. It gets the same events: see `_targets`."""
+        known = self._links[source.link]
+        entry = known[source.key]
+        known[source.key] = Entry(entry.filter, trees)
+        self._filters[entry.filter][source] = trees
+        self._unbind(source, entry.trees - trees)
+        self._bind(source, trees - entry.trees)
+
+    def _bind(self, source: Source, trees: Iterable[Tree]) -> None:
+        for tree in trees:
+            self._bound.setdefault(tree, {}).setdefault(source.link, {})[source.key] = None
 
     def drop(self, source: Source) -> Entry:
         """Forget a subscription."""
@@ -91,6 +114,7 @@ class Table:
         entry = known.pop(source.key)
         if not known:
             del self._links[source.link]
+            self.departed.discard(source.link)
         sources = self._filters[entry.filter]
         del sources[source]
         if not sources:
@@ -101,10 +125,13 @@ class Table:
 
     def _unbind(self, source: Source, trees: Iterable[Tree]) -> None:
         for tree in trees:
-            bound = self._bound[tree]
-            del bound[source]
-            if not bound:
-                del self._bound[tree]
+            links = self._bound[tree]
+            keys = links[source.link]
+            del keys[source.key]
+            if not keys:
+                del links[source.link]
+                if not links:
+                    del self._bound[tree]
 
     def clear(self) -> None:
         """Forget everything, and have the matcher forget it."""
@@ -141,13 +168,18 @@ class Table:
             sources = known.get(predicate)
             if sources is not None:
                 for (link, key), trees in sources.items():
-                    if tree in trees:
-                        client = clients.get(link)
-                        matched = predicate if client is None else client.names[key]
-                        if link in wanted:
-                            wanted[link].append(matched)
-                        else:
-                            wanted[link] = [matched]
+                    client = clients.get(link)
+                    matched: Any = predicate
+                    if client is not None:
+                        matched = client.names.get(key)
+                        if matched is None:
+                            continue
+                    elif tree not in trees or link in self.departed:
+                        continue
+                    if link in wanted:
+                        wanted[link].append(matched)
+                    else:
+                        wanted[link] = [matched]
         event, number = publish.event, publish.numbers
         for link, why in wanted.items():
             if link in clients:
@@ -182,13 +214,19 @@ class Table:
                 yield to, block.take(np.unique(events), header)
 
     def _targets(self, predicate: Predicate | None, tree: Tree) -> list[tuple[str, int]]:
-        """Who wants events of this tree that match a filter; clients, under which key of theirs."""
+        """Who wants events of this tree that match a filter; clients, under which key of theirs.
+
+        Clients are given what matches, whether they are bound to the tree or not: its events match its
+        advertisement, so a filter that matches one overlaps that.
+        """
         sources = None if predicate is None else self._filters.get(predicate)
-        if sources is None:
-            return []
-        clients = self._clients
-        return [
-            (link, cast(int, clients[link].names[key]) if link in clients else 0)
-            for (link, key), trees in sources.items()
-            if tree in trees
-        ]
+        found: list[tuple[str, int]] = []
+        for (link, key), trees in sources.items() if sources is not None else ():
+            client = self._clients.get(link)
+            if client is not None:
+                own = client.names.get(key)
+                if own is not None:
+                    found.append((link, cast(int, own)))
+            elif tree in trees and link not in self.departed:
+                found.append((link, 0))
+        return found

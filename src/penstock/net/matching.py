@@ -15,6 +15,9 @@ from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
 from penstock.wire.messages import Events, Publish
 
+_REMOVED_TOGETHER: Final = 64
+"""Filters that are forgotten, and then removed from the matcher."""
+
 _CHECKERS_MAX: Final = 1_000
 """Predicates for which a matcher of their own is kept ready: advertisements and grants in use."""
 
@@ -33,6 +36,7 @@ class EngineMatching:
         self._numbers: dict[Predicate, int] = {}
         self._known: list[Predicate | None] = []
         self._free: list[int] = []
+        self._removed: list[int] = []
         self._checkers: OrderedDict[Predicate, Matcher] = OrderedDict()
 
     def __len__(self) -> int:
@@ -58,8 +62,12 @@ class EngineMatching:
         """Forget a filter."""
         number = self._numbers.pop(predicate)
         self._known[number] = None
-        self._free.append(number)
-        self._matcher.remove(number)
+        # Until they are removed, which is quicker for many at once, they stand for nothing.
+        self._removed.append(number)
+        if len(self._removed) >= _REMOVED_TOGETHER:
+            self._matcher.remove_many(self._removed)
+            self._free += self._removed
+            self._removed.clear()
 
     def match(self, event: Event) -> list[Predicate]:
         """The filters that match one event."""

@@ -65,7 +65,7 @@ class Advertising:
         Events are asked for on a new way before they are no longer asked for on the old one, if brokers
         linger: until all along the new way know of it, events come the old way.
         """
-        is_new, lost_since = tree not in self._trees, self._trees.lost_since(tree)
+        known, lost_since = self._trees.get(tree), self._trees.lost_since(tree)
         before = self._trees.plant(tree, predicate, epoch, way, publisher)
         self._outbox.tell_all(self._advertise(tree, self._trees[tree], now), way)
         self._catching.heed(tree, publisher)
@@ -80,7 +80,13 @@ class Advertising:
                 self._trees.linger(tree, before, since)
             else:
                 self._subscribing.reoffer_all(tree, before)
-        self._subscribing.bind(tree, predicate)
+        if known is None or known.filter != predicate:
+
+            def on_bound(link: str, at: float) -> None:
+                if known is None and way != HERE:
+                    self._miss_new(tree, link, lost_since, at)
+
+            self._subscribing.bind(tree, predicate, on_bound)
         self._subscribing.reoffer_all(tree, way)
         if way == HERE:
             return
@@ -88,13 +94,17 @@ class Advertising:
             self._catching.miss([tree], since, now)
         else:
             self._catching.on_path(tree, now)
-        for link in self._subscribing.bound_clients(tree) if is_new else ():
-            # It may have been advertised for long, and nobody here have heard of it.
-            client = self._clients[link]
-            since = max(lost_since, client.came_at)
-            if client.missing_since is not None:
-                since = min(since, client.missing_since)
-            self._catching.miss_for(link, [tree], since, now)
+
+    def _miss_new(self, tree: Tree, link: str, lost_since: float, now: float) -> None:
+        """A client wants events of a tree that is new here.
+
+        It may have been advertised for long, and nobody here have heard of it.
+        """
+        client = self._clients[link]
+        since = max(lost_since, client.came_at)
+        if client.missing_since is not None:
+            since = min(since, client.missing_since)
+        self._catching.miss_for(link, [tree], since, now)
 
     def fell(self, tree: Tree, now: float, but: str = "", *, used: bool) -> None:
         """An advertisement is taken back: tell all but one, and unbind what was bound to its tree.

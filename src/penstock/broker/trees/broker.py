@@ -33,7 +33,7 @@ from penstock.broker.trees.trees import HERE, Trees
 from penstock.errors import PenstockError
 from penstock.filters.parsing import as_predicate
 from penstock.model.names import Tree
-from penstock.routing.schemes.scheme import Scheme, Source
+from penstock.routing.schemes.scheme import Scheme
 from penstock.wire.blocks import Block
 from penstock.wire.messages import (
     Advertise,
@@ -97,7 +97,7 @@ class Broker:
         self._lease = lease
         self._ups = self._made = 0
         self._outbox = outbox = Outbox(packs=scheme.packs, condenses=condenses, part=slice_size)
-        self._subscribing = Subscribing(self.table, self.trees, clients, outbox, make_scheme)
+        self._subscribing = Subscribing(self.table, self.trees, clients, outbox, make_scheme, slice_size)
         self._slice_size = slice_size
         self._catching = catching = Catching(
             self.table, self.trees, clients, outbox, self._subscribing, keep=keep, linger=linger
@@ -191,8 +191,9 @@ class Broker:
             how = "is a neighbour, which says so in a Control" if is_neighbour else "is not connected"
             raise PenstockError(f"{self.name}: {kind.__name__} is for clients; {link!r} {how}")
         try:
+            self._subscribing.begin(now)
             handler(message, link, now)
-            self._subscribing.go_on(self._slice_size, now)
+            self._subscribing.go_on()
         except Exception:
             self._outbox.discard()
             raise
@@ -275,14 +276,16 @@ class Broker:
         is_new = message.key not in client.subscriptions
         # A name of its own for each filter, so that nobody has to compare the filters of one subscription.
         name = self._new_name()
-        self._subscribing.on_client_subscribe(message, link, name)
+
+        def on_bound(trees: list[Tree], at: float) -> None:
+            # Who comes says once for each subscription what it has missed.
+            if message.seconds and is_new:
+                client.missing_since = now - message.seconds
+                self._catching.miss_for(link, trees, client.missing_since, at)
+                self._catching.miss_gone(link, predicate, client.missing_since, at)
+
+        self._subscribing.on_client_subscribe(message, link, name, on_bound)
         client.make(message, now)
-        entry = self.table.get(Source(link, name))
-        # Who comes says once for each subscription what it has missed.
-        if message.seconds and entry is not None and is_new:
-            client.missing_since = now - message.seconds
-            self._catching.miss_for(link, sorted(entry.trees), client.missing_since, now)
-            self._catching.miss_gone(link, predicate, now - message.seconds, now)
 
     def _on_client_unsubscribe(self, message: Unsubscribe, link: str, _now: float) -> None:
         self._subscribing.on_client_unsubscribe(message, link)
@@ -313,8 +316,7 @@ class Broker:
         self._catching.part(link)
         client = self._clients.pop(link, None)
         if client is not None:
-            for name in client.names:
-                self._subscribing.drop(Source(link, name))
+            self._subscribing.drop_client(link)
             for tree in client.advertisements.values():
                 self._retire(tree, now)
         elif link in self._outbox.links:

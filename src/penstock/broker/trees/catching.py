@@ -131,7 +131,7 @@ class Catching:
     def miss(self, trees: Iterable[Tree], since: float, now: float) -> None:
         """Events of trees may be missing since a time, if anybody here wants any."""
         for tree in trees:
-            if self.is_on and self._table.bound(tree):
+            if self.is_on and (self._table.is_bound(tree) or self._subscribing.is_binding(tree)):
                 self._note(tree, since, OWN, Asker(0, since, now + ANSWERED_KEEPS * self._keep))
                 if self._weigh(tree):
                     self._ask(tree, now)

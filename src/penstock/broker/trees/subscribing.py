@@ -4,14 +4,15 @@ A client's subscription is bound to the trees whose advertisements it overlaps; 
 trees. On its way towards their publishers each is offered to the neighbours that are the way, and the scheme
 that looks after a neighbour decides what is asked of it (see `penstock.routing.schemes`).
 
-A new path may concern all subscriptions that there are. What is asked on it is then *owed*, and brought up to
-date a slice at a time, by what is wanted at that moment. A question for what was missed goes behind the
-subscriptions that it is for, and so waits until nothing is owed to its neighbour.
+A new path, a new tree or a neighbour that leaves may concern all subscriptions that there are. What is to be
+done about it is then *owed*, and done a slice at a time, by what is wanted at that moment. Anything may come
+between two slices. Events go to clients meanwhile as their filters match. A question for what was missed goes
+behind the subscriptions that it is for, and so waits until nothing is owed to its neighbour.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import cast
+from typing import Final, cast
 
 from penstock.broker.clients import Clients
 from penstock.broker.table import Entry, Table
@@ -25,6 +26,12 @@ from penstock.routing.offers import Offer
 from penstock.routing.schemes.scheme import Name, Scheme, Source
 from penstock.wire.messages import NO_TREES, Body, CatchUp, Subscribe, Unsubscribe
 
+_PAIRS: Final = 16
+"""Pairs of filters that are compared at the cost of one step."""
+
+_CHANGE: Final = 4
+"""What it costs to ask a neighbour for something else, or to forget a subscription."""
+
 _text_of = lru_cache(2**16)(Predicate.to_sql)
 
 
@@ -37,7 +44,13 @@ class Subscribing:
     """Keeps the table, and what is asked of each neighbour, up to date."""
 
     def __init__(
-        self, table: Table, trees: Trees, clients: Clients, outbox: Outbox, make_scheme: Callable[[], Scheme]
+        self,
+        table: Table,
+        trees: Trees,
+        clients: Clients,
+        outbox: Outbox,
+        make_scheme: Callable[[], Scheme],
+        slice_size: int,
     ) -> None:
         self.schemes: dict[str, Scheme] = {}
         self._table = table
@@ -45,27 +58,34 @@ class Subscribing:
         self._clients = clients
         self._outbox = outbox
         self._make_scheme = make_scheme
+        self._slice_size = slice_size
         self._offered: dict[str, set[Source]] = {}
+        self._tasks: dict[tuple[str, ...], Iterator[int]] = {}
+        """What is to be done in slices; a later one takes the place of an earlier one of the same name. Each
+        gives what a step of it costs."""
         self._owed: dict[str, dict[Source, None]] = {}
         """By neighbour: the subscriptions that may not be asked of it yet as they should be."""
-        self._doomed: dict[Source, Entry] = {}
-        """What neighbours ask for no longer, and is still known."""
         self._behind: dict[str, dict[Tree, tuple[CatchUp, float]]] = {}
         """By neighbour and tree: the last question that waits, and since when."""
+        self._now = 0.0
 
     def meet(self, link: str) -> None:
         """A neighbour is there, of whom nothing has been asked."""
         self.schemes[link] = self._make_scheme()
         self._offered[link] = set()
-        self._owed.pop(link, None)
-        self._behind.pop(link, None)
+        self._forget_link(link)
 
     def part(self, link: str) -> None:
         """A neighbour can be asked for nothing any more."""
         del self.schemes[link], self._offered[link]
+        self._forget_link(link)
+        self._trees.part(link)
+
+    def _forget_link(self, link: str) -> None:
         self._owed.pop(link, None)
         self._behind.pop(link, None)
-        self._trees.part(link)
+        for name in [name for name in self._tasks if name[:2] == ("ask", link)]:
+            del self._tasks[name]
 
     def knows(self, link: str) -> bool:
         """Whether a neighbour is there and can be asked for something."""
@@ -78,18 +98,27 @@ class Subscribing:
 
     # Messages
 
-    def on_client_subscribe(self, message: Subscribe, link: str, name: str) -> None:
-        """A client wants something, which the network will know by a name; perhaps instead of what it had."""
+    def on_client_subscribe(
+        self, message: Subscribe, link: str, name: str, on_bound: Callable[[list[Tree], float], None]
+    ) -> None:
+        """A client wants something, which the network will know by a name; perhaps instead of what it had.
+
+        `on_bound` is told to which trees it is bound, and when: soon, if there is much to compare.
+        """
         client = self._clients[link]
         predicate = as_predicate(message.filter)
         before = client.subscriptions.get(message.key)
         client.subscriptions[message.key] = name
         client.names[name] = message.key
-        trees = frozenset(t for t, branch in self._trees.items() if overlaps(predicate, branch.filter))
-        self.put(Source(link, name), Entry(predicate, trees))
         if before is not None:
+            # It is still asked of neighbours, until what takes its place is.
             del client.names[before]
-            self.drop(Source(link, before))
+        source = Source(link, name)
+        self._table.put(source, Entry(predicate, NO_TREES))
+        task = self._binding_of(source, predicate, before, on_bound)
+        # At once, but for what takes long.
+        if sum(_up_to(self._slice_size, task)) >= self._slice_size:
+            self._tasks["bind one", link, name] = task
 
     def on_client_unsubscribe(self, message: Unsubscribe, link: str) -> None:
         """A client wants something no longer."""
@@ -113,9 +142,7 @@ class Subscribing:
 
     def drop_others(self, link: str, wanted: set[Key]) -> None:
         """A neighbour has said all that it asks for: soon forget the rest."""
-        for key in self._table.keys(link):
-            if key not in wanted:
-                self._doom(Source(link, key))
+        self._doom(link, [item for item in self._table.items(link) if item[0] not in wanted])
 
     # Changes
 
@@ -133,14 +160,72 @@ class Subscribing:
 
     def drop_all(self, link: str) -> None:
         """Forget all that was asked for on a link, soon, but for what is asked for anew."""
-        for key in self._table.keys(link):
-            self._doom(Source(link, key))
+        self._doom(link, self._table.items(link))
 
-    def _doom(self, source: Source) -> None:
-        """Have a subscription forgotten soon, unless it is asked for anew before."""
-        entry = self._table.get(source)
-        if entry is not None:
-            self._doomed[source] = entry
+    def drop_client(self, link: str) -> None:
+        """A client has left: forget all that it asked for, soon."""
+        keys = [key for key, _entry in self._table.items(link)]
+        if keys:
+            self._table.departed.add(link)
+            self._tasks["drop", link] = self._dropping_client(link, keys)
+
+    def bind(self, tree: Tree, predicate: Predicate, on_bound: Callable[[str, float], None]) -> None:
+        """Bind what clients want to a new tree, soon, where it may come along there.
+
+        `on_bound` is told of each client that wants something of it, once, and when.
+        """
+        todo = [(link, list(client.names)) for link, client in self._clients.items() if client.names]
+        if todo:
+            self._tasks["bind", tree] = self._binding(tree, predicate, todo, on_bound)
+
+    def is_binding(self, tree: Tree) -> bool:
+        """Whether it is not known yet who wants events of a tree."""
+        return ("bind", tree) in self._tasks
+
+    def bound_clients(self, tree: Tree) -> list[str]:
+        """The clients that want events of a tree."""
+        return [link for link in self._table.bound_links(tree) if link in self._clients]
+
+    def unbind(self, tree: Tree) -> None:
+        """What clients want does not come along this tree any more."""
+        todo = [(link, keys) for link, keys in self._table.bound(tree) if link in self._clients]
+        self._tasks.pop(("bind", tree), None)
+        if todo:
+            self._tasks["bind", tree] = self._unbinding(tree, todo)
+
+    def reoffer_all(self, tree: Tree, link: str | None) -> None:
+        """A link has become the way to a tree, or is so no longer."""
+        if link in self.schemes:
+            todo = [item for item in self._table.bound(tree) if item[0] != link]
+            if todo:
+                self._tasks["ask", link, tree] = self._asking(link, todo)
+
+    def reoffer_everywhere(self, tree: Tree) -> None:
+        """A tree is gone."""
+        for link in self.schemes:
+            self.reoffer_all(tree, link)
+
+    # What is done in slices
+
+    def _doom(self, link: str, items: list[tuple[Key, Entry]]) -> None:
+        """Have subscriptions forgotten soon, but for those that are asked for anew before."""
+        if items:
+            self._tasks["drop", link] = self._dropping(link, items)
+
+    def _dropping(self, link: str, items: list[tuple[Key, Entry]]) -> Iterator[int]:
+        for key, entry in items:
+            source = Source(link, key)
+            if self._table.get(source) is entry:
+                self._forget(source)
+            yield _CHANGE
+
+    def _dropping_client(self, link: str, keys: list[Key]) -> Iterator[int]:
+        for key in keys:
+            source = Source(link, key)
+            # A client may have come under the same name meanwhile, with subscriptions of other names.
+            if self._table.get(source) is not None and not self._is_wanted(source):
+                self._forget(source)
+            yield _CHANGE
 
     def _forget(self, source: Source) -> None:
         """Forget one of many subscriptions."""
@@ -148,35 +233,74 @@ class Subscribing:
         for link in self.schemes:
             self._owe(source, link)
 
-    def bind(self, tree: Tree, predicate: Predicate) -> None:
-        """Bind what clients want to a new tree, where it may come along there."""
-        for source in self._clients.sources():
+    def _is_wanted(self, source: Source) -> bool:
+        """Whether this is a subscription of a client that is there."""
+        client = self._clients.get(source.link)
+        return client is not None and source.key in client.names
+
+    def _asking(self, link: str, todo: list[tuple[str, list[Key]]]) -> Iterator[int]:
+        for source in _sources(todo):
+            self._reoffer(source, link)
+            yield _CHANGE
+
+    def _binding(
+        self,
+        tree: Tree,
+        predicate: Predicate,
+        todo: list[tuple[str, list[Key]]],
+        on_bound: Callable[[str, float], None],
+    ) -> Iterator[int]:
+        bound: set[str] = set()
+        for source in _sources(todo):
             entry = self._table.get(source)
-            if entry is not None and tree not in entry.trees and overlaps(entry.filter, predicate):
-                self._table.put(source, Entry(entry.filter, entry.trees | {tree}))
+            if entry is None or not self._is_wanted(source):
+                yield 1
+                continue
+            is_wanted = overlaps(entry.filter, predicate)
+            if is_wanted != (tree in entry.trees):
+                self._table.rebind(source, entry.trees ^ {tree})
+            if is_wanted:
+                self._owe_ways(source, (tree,))
+                if source.link not in bound:
+                    bound.add(source.link)
+                    on_bound(source.link, self._now)
+            yield _cost(entry.filter, predicate)
 
-    def bound_clients(self, tree: Tree) -> list[str]:
-        """The clients that want events of a tree."""
-        links = dict.fromkeys(source.link for source in self._table.bound(tree))
-        return [link for link in links if link in self._clients]
-
-    def unbind(self, tree: Tree) -> None:
-        """What clients want does not come along this tree any more."""
-        for source in self._table.bound(tree):
+    def _unbinding(self, tree: Tree, todo: list[tuple[str, list[Key]]]) -> Iterator[int]:
+        for source in _sources(todo):
             entry = self._table.get(source)
-            if source.link in self._clients and entry is not None:
-                self._table.put(source, Entry(entry.filter, entry.trees - {tree}))
+            if entry is not None and tree in entry.trees and self._is_wanted(source):
+                self._table.rebind(source, entry.trees - {tree})
+            yield 1
 
-    def reoffer_all(self, tree: Tree, link: str | None) -> None:
-        """A link has become the way to a tree, or is so no longer."""
-        if link in self.schemes:
-            for source in self._table.bound(tree):
-                self._owe(source, link)
+    def _binding_of(
+        self,
+        source: Source,
+        predicate: Predicate,
+        before: str | None,
+        on_bound: Callable[[list[Tree], float], None],
+    ) -> Iterator[int]:
+        for tree in list(self._trees.names()):
+            branch, entry = self._trees.get(tree), self._table.get(source)
+            if entry is None or not self._is_wanted(source):
+                break
+            if branch is not None:
+                if tree not in entry.trees and overlaps(predicate, branch.filter):
+                    self._table.rebind(source, entry.trees | {tree})
+                yield _cost(predicate, branch.filter)
+        entry = self._table.get(source)
+        if entry is not None and self._is_wanted(source):
+            for link in self.schemes:
+                self._reoffer(source, link)
+            on_bound(sorted(entry.trees), self._now)
+        if before is not None and self._table.get(Source(source.link, before)) is not None:
+            self.drop(Source(source.link, before))
 
-    def reoffer_everywhere(self, tree: Tree) -> None:
-        """A tree is gone."""
+    def _owe_ways(self, source: Source, trees: Iterable[Tree]) -> None:
+        """Have a subscription asked for where trees lead."""
         for link in self.schemes:
-            self.reoffer_all(tree, link)
+            if not self._trees.asked_through(link).isdisjoint(trees):
+                self._owe(source, link)
 
     # What is owed
 
@@ -186,36 +310,53 @@ class Subscribing:
 
     @property
     def owes(self) -> bool:
-        """Whether a neighbour is yet to be asked for something, or something is yet to be forgotten."""
-        return bool(self._owed or self._doomed)
+        """Whether anything is left to be done."""
+        return bool(self._owed or self._tasks)
 
     def ask_behind(self, link: str, question: CatchUp, now: float) -> None:
         """Ask a neighbour for what was missed, once it has been asked for all that is owed."""
-        if link in self._owed:
+        if self._is_owed(link, question.tree):
             self._behind.setdefault(link, {})[question.tree] = question, now
         else:
             self._outbox.tell(link, [question])
 
-    def go_on(self, most: int, now: float) -> None:
-        """Bring up to date some of what is owed, at most so many."""
-        while self._doomed and most > 0:
-            source, entry = self._doomed.popitem()
-            if self._table.get(source) is entry:
-                self._forget(source)
-            most -= 1
+    def _is_owed(self, link: str, tree: Tree) -> bool:
+        """Whether a neighbour may not have been asked for all that is wanted of a tree."""
+        return link in self._owed or ("ask", link, tree) in self._tasks or self.is_binding(tree)
+
+    def begin(self, now: float) -> None:
+        """Something is about to happen."""
+        self._now = now
+
+    def go_on(self) -> None:
+        """Do a slice of what is owed."""
+        most = self._slice_size
+        while self._tasks and most > 0:
+            name, task = next(iter(self._tasks.items()))
+            for cost in _up_to(most, task):
+                most -= cost
+            if most > 0 and self._tasks.get(name) is task:
+                del self._tasks[name]
         while self._owed and most > 0:
             link, owed = next(iter(self._owed.items()))
             while owed and most > 0:
                 source = next(iter(owed))
                 del owed[source]
                 self._reoffer(source, link)
-                most -= 1
+                most -= _CHANGE
             if not owed:
                 del self._owed[link]
-                for question, since in self._behind.pop(link, {}).values():
-                    # It is about the time before it was asked.
-                    seconds = question.seconds + now - since
-                    self._outbox.tell(link, [CatchUp(question.tree, question.number, seconds)])
+        for link in list(self._behind):
+            self._ask_what_waits(link)
+
+    def _ask_what_waits(self, link: str) -> None:
+        waiting = self._behind[link]
+        for tree in [tree for tree in waiting if not self._is_owed(link, tree)]:
+            question, since = waiting.pop(tree)
+            # It is about the time before it was asked.
+            self._outbox.tell(link, [CatchUp(tree, question.number, question.seconds + self._now - since)])
+        if not waiting:
+            del self._behind[link]
 
     def _reoffer(self, source: Source, link: str) -> None:
         """Bring up to date what a subscription asks of a neighbour."""
@@ -244,3 +385,21 @@ class Subscribing:
             ]
             bodies += [Unsubscribe(key_of(name)) for name in steps.take_back]
             self._outbox.tell(link, bodies)
+
+
+def _up_to(most: int, costs: Iterator[int]) -> Iterator[int]:
+    """Costs, until they come to at least so much; the rest stays where it is."""
+    while most > 0:
+        cost = next(costs, None)
+        if cost is None:
+            return
+        most -= cost
+        yield cost
+
+
+def _cost(a: Predicate, b: Predicate) -> int:
+    return 1 + len(a.filters) * len(b.filters) // _PAIRS
+
+
+def _sources(todo: list[tuple[str, list[Key]]]) -> Iterator[Source]:
+    return (Source(link, key) for link, keys in todo for key in keys)
