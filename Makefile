@@ -53,8 +53,9 @@ kernels: $(STAMP) ## Compile the kernels once: processes that start together wou
 unit: kernels ## Run the tests with Hypothesis's quick profile, on JOBS processes
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (two hours or so)
+nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (two hours or so), and search for worse filters
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m property -o faulthandler_timeout=0
+	@$(BIN)/python tests/worst_filters.py --seconds 300 --seed $$(date +%j)
 
 worst: $(STAMP) ## Search a minute for the filters that cost a broker most, and print them
 	@$(BIN)/python tests/worst_filters.py --seconds 60

@@ -28,6 +28,7 @@ class Client:
 
     __slots__ = (
         "_last_made_at",
+        "_named",
         "advertisements",
         "came_at",
         "grants",
@@ -51,6 +52,8 @@ class Client:
         self.made: dict[Key, tuple[Made, ...]] = {}
         """Each subscription and what it was before it was changed, the last first, by the client's name."""
         self._last_made_at = float("-inf")
+        self._named: dict[str, int] = {}
+        """The attributes that subscriptions name, and how many of them name each."""
         self.advertisements: dict[Key, Tree] = {}
         self.came_at = 0.0
         self.missing_since: float | None = None
@@ -66,9 +69,24 @@ class Client:
     def make(self, message: Subscribe, now: float) -> None:
         """A subscription was made or changed, or is the one that a client had at an earlier broker."""
         made = Made(now - message.age, as_predicate(message.filter))
+        self._count_names(self.made.get(message.key, ()), -1)
+        self._count_names((made,), 1)
         before = [Made(now - age, predicate) for age, predicate in message.before]
         self.made[message.key] = (made, *before, *self.made.get(message.key, ()))[:BEFORE_MAX]
         self._last_made_at = max(self._last_made_at, made.at)
+
+    def unmake(self, key: Key) -> None:
+        """A subscription is gone."""
+        self._count_names(self.made.pop(key, ()), -1)
+
+    def _count_names(self, made: tuple[Made, ...], change: int) -> None:
+        """What a subscription is names attributes; what it was before does not count."""
+        for name in names_in(made[0].filter) if made else ():
+            count = self._named.get(name, 0) + change
+            if count:
+                self._named[name] = count
+            else:
+                del self._named[name]
 
     def younger_than(self, age: float, now: float, keys: Iterable[Key]) -> dict[Key, Predicate | None]:
         """Of subscriptions, those that were made or changed after events of this age had been published.
@@ -88,7 +106,11 @@ class Client:
         """What to say to a client that may not subscribe to this; None if it may."""
         why_not = self.grants.why_not("subscribe", predicate)
         if why_not is None and key not in self.subscriptions:
-            return _too_many(len(self.subscriptions), self.limits.subscriptions, "subscriptions")
+            why_not = _too_many(len(self.subscriptions), self.limits.subscriptions, "subscriptions")
+        if why_not is None:
+            new = sum(name not in self._named for name in names_in(predicate))
+            if new and len(self._named) + new > self.limits.attributes:
+                return f"no more than {self.limits.attributes:,} different attributes may be named"
         return why_not
 
     def why_not_advertise(self, key: Key, predicate: Predicate) -> str | None:
@@ -97,6 +119,11 @@ class Client:
         if why_not is None and key not in self.advertisements:
             return _too_many(len(self.advertisements), self.limits.advertisements, "advertisements")
         return why_not
+
+
+def names_in(predicate: Predicate) -> set[str]:
+    """The attributes that a predicate names."""
+    return {name for f in predicate.filters for box in f.boxes() for name in box.conditions}
 
 
 def _filter_at(made: tuple[Made, ...], time: float) -> Predicate | None:

@@ -276,7 +276,8 @@ class FloodNode:
                 self._table.put(Source(link, message.key), Entry(predicate, frozenset({_ANYWHERE})))
             return why_not
         if client.subscriptions.pop(message.key, None) is not None:
-            del client.names[message.key], client.made[message.key]
+            del client.names[message.key]
+            client.unmake(message.key)
             self._table.drop(Source(link, message.key))
         return None
 

@@ -13,6 +13,8 @@ class Limits(msgspec.Struct, frozen=True):
 
     subscriptions: int
     advertisements: int
+    attributes: int = 2**62
+    """Different ones that its subscriptions name."""
 
 
 NO_LIMITS: Final = Limits(2**62, 2**62)

@@ -19,6 +19,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
     subscriptions: int = 0
     advertisements: int = 0
+    attributes: int = 0
     bytes_per_second: int = 0
     events_per_second: int = 0
 

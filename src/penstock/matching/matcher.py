@@ -259,6 +259,11 @@ class Matcher:
         with self._store.lock:
             return dict(self._store.names)
 
+    @property
+    def name_count(self) -> int:
+        """How many attributes filters have named, also some that have been removed since."""
+        return len(self._store.names)
+
     def tables(self) -> "list[Table]":
         """The compiled tables."""
         from penstock.matching.parts import Part

@@ -1,7 +1,14 @@
-"""The matching engine as a broker uses it: filters under numbers, events in blocks."""
+"""The matching engine as a broker uses it: filters under numbers, events in blocks.
+
+A matcher remembers the names of attributes that its filters have ever had, and learning a new one takes
+longer the more there are. Clients choose names, so they are spread over several matchers (`Shard`): when one
+has very many, another is begun. One that is mostly empty is left a few filters at a time, and forgotten with
+its names.
+"""
 
 from collections import OrderedDict
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -16,7 +23,13 @@ from penstock.wire.events import encode_event
 from penstock.wire.messages import Events, Publish
 
 _REMOVED_TOGETHER: Final = 64
-"""Filters that are forgotten, and then removed from the matcher."""
+"""Filters that are forgotten, and then removed from their matcher."""
+
+_NAMES_MAX: Final = 8_192
+"""Names of attributes in a matcher; then another is begun. Learning new ones takes some milliseconds then."""
+
+_MOVED: Final = 2
+"""Filters that leave a matcher which is mostly empty, whenever another filter comes."""
 
 _CHECKERS_MAX: Final = 1_000
 """Predicates for which a matcher of their own is kept ready: advertisements and grants in use."""
@@ -28,15 +41,52 @@ def warm() -> None:
     warming.warm(lambda matcher: matcher.match_packed(block.data, block.offsets))
 
 
+class Shard:
+    """A matcher, and the numbers of its filters."""
+
+    def __init__(self) -> None:
+        self.matcher = Matcher()
+        self.numbers: dict[int, None] = {}
+        self._added = 0
+        """How many filters it has ever had."""
+        self._removed: list[int] = []
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether most of its filters are gone."""
+        return 2 * len(self.numbers) < self._added
+
+    def add(self, number: int, predicate: Predicate) -> None:
+        """Know a filter."""
+        self.matcher.add(number, predicate)
+        self.numbers[number] = None
+        self._added += 1
+
+    def remove(self, number: int) -> list[int]:
+        """Forget a filter, soon; returns the numbers that are not found any more."""
+        del self.numbers[number]
+        self._removed.append(number)
+        # Quicker for many at once.
+        return self.flush() if len(self._removed) >= _REMOVED_TOGETHER or not self.numbers else []
+
+    def flush(self) -> list[int]:
+        """Have nothing found that was forgotten; returns what that was."""
+        removed, self._removed = self._removed, []
+        if removed:
+            self.matcher.remove_many(removed)
+        return removed
+
+
 class EngineMatching:
     """Knows filters; finds those that match."""
 
     def __init__(self) -> None:
-        self._matcher = Matcher()
+        self._shards = [Shard()]
+        """The last one takes what comes."""
         self._numbers: dict[Predicate, int] = {}
         self._known: list[Predicate | None] = []
+        self._shard_of: list[Shard] = []
         self._free: list[int] = []
-        self._removed: list[int] = []
         self._checkers: OrderedDict[Predicate, Matcher] = OrderedDict()
 
     def __len__(self) -> int:
@@ -51,33 +101,59 @@ class EngineMatching:
 
     def add(self, predicate: Predicate) -> None:
         """Know a filter."""
+        last = self._shards[-1]
+        if last.matcher.name_count > _NAMES_MAX:
+            last = Shard()
+            self._shards.append(last)
         number = self._free.pop() if self._free else len(self._known)
-        self._matcher.add(number, predicate)
+        last.add(number, predicate)
         if number == len(self._known):
             self._known.append(None)
-        self._known[number] = predicate
+            self._shard_of.append(last)
+        self._known[number], self._shard_of[number] = predicate, last
         self._numbers[predicate] = number
+        self._move_on()
 
     def remove(self, predicate: Predicate) -> None:
         """Forget a filter."""
         number = self._numbers.pop(predicate)
+        # Until it is removed, the number stands for nothing.
         self._known[number] = None
-        # Until they are removed, which is quicker for many at once, they stand for nothing.
-        self._removed.append(number)
-        if len(self._removed) >= _REMOVED_TOGETHER:
-            self._matcher.remove_many(self._removed)
-            self._free += self._removed
-            self._removed.clear()
+        shard = self._shard_of[number]
+        self._free += shard.remove(number)
+        if not shard.numbers and len(self._shards) > 1:
+            self._shards.remove(shard)
+
+    def _move_on(self) -> None:
+        """Have some filters leave a matcher that is mostly empty."""
+        last = self._shards[-1]
+        sparse = next((shard for shard in self._shards[:-1] if shard.is_sparse), None)
+        if sparse is None:
+            return
+        for number in list(islice(sparse.numbers, _MOVED)):
+            predicate = cast(Predicate, self._known[number])
+            self._free += [free for free in (*sparse.remove(number), *sparse.flush()) if free != number]
+            last.add(number, predicate)
+            self._shard_of[number] = last
+        if not sparse.numbers:
+            self._shards.remove(sparse)
 
     def match(self, event: Event) -> list[Predicate]:
         """The filters that match one event."""
-        found = (self._known[int(number)] for number in self._matcher.match(event))
+        numbers = (number for shard in self._shards for number in shard.matcher.match(event))
+        found = (self._known[int(number)] for number in numbers)
         return [predicate for predicate in found if predicate is not None]
 
     def match_block(self, block: Block) -> Found:
         """The filters that match each event of a block. Raises EventError where one is not an event."""
-        matches = self._matcher.match_packed(block.data, block.offsets)
-        return Found(matches.offsets, matches.ids().astype(np.int64, copy=False), self._known)
+        found = [shard.matcher.match_packed(block.data, block.offsets) for shard in self._shards]
+        offsets, numbers = found[0].offsets, found[0].ids()
+        if len(found) > 1:
+            counts = [np.diff(matches.offsets) for matches in found]
+            event = np.concatenate([np.repeat(np.arange(len(count)), count) for count in counts])
+            numbers = np.concatenate([matches.ids() for matches in found])[np.argsort(event, kind="stable")]
+            offsets = np.concatenate(([0], np.cumsum(sum(counts))))
+        return Found(offsets, numbers.astype(np.int64, copy=False), self._known)
 
     def holds(self, predicate: Predicate, events: Events) -> Any:
         """Whether events match one predicate: of a block, which."""

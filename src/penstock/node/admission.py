@@ -17,6 +17,7 @@ def quotas_of(limits: Limits) -> Quotas:
     return Quotas(
         subscriptions=limits.subscriptions_per_client,
         advertisements=limits.advertisements_per_client,
+        attributes=limits.attributes_per_client,
         bytes_per_second=limits.bytes_per_second,
         events_per_second=limits.events_per_second,
     )

@@ -146,7 +146,9 @@ class Runtime:
         link.expires_at = identity.expires_at
         quotas = identity.quotas
         link.meter = self._meters.of(identity, now)
-        limits = ClientLimits(quotas.subscriptions or 2**62, quotas.advertisements or 2**62)
+        limits = ClientLimits(
+            quotas.subscriptions or 2**62, quotas.advertisements or 2**62, quotas.attributes or 2**62
+        )
         up = LinkUp(client=True, origin=origin_of(hello, identity), grants=identity.grants, limits=limits)
         return self._add(link, up, now)
 

@@ -43,6 +43,8 @@ class Limits(Settings, frozen=True, kw_only=True):
     """Enough for a gateway that subscribes for many; ten such clients fit the matcher easily."""
     advertisements_per_client: Count = 1_000
     """Each is a tree through the whole network, so much dearer than a subscription."""
+    attributes_per_client: Count = 10_000
+    """Named in subscriptions. Each new name makes every event of everybody a little slower to read."""
     bytes_per_second: Rate = 0
     """From one client; 0 is no limit. None, as what is much depends on the machines."""
     events_per_second: Rate = 0

@@ -125,7 +125,8 @@ class Subscribing:
         client = self._clients[link]
         name = client.subscriptions.pop(message.key, None)
         if name is not None:
-            del client.names[name], client.made[message.key]
+            del client.names[name]
+            client.unmake(message.key)
             self.drop(Source(link, name))
 
     def on_subscribe(self, message: Subscribe, link: str) -> None:

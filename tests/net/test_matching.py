@@ -1,0 +1,80 @@
+"""The engine as a broker uses it finds what trying every filter does, however names of attributes come."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.broker.needs import Scan
+from penstock.filters.parsing import parse
+from penstock.model.events import Event
+from penstock.net import matching
+from penstock.net.matching import EngineMatching
+from penstock.wire.blocks import Block, Header
+from penstock.wire.events import encode_event
+
+NAMES = st.integers(0, 7).map("n{}".format)
+CHANGES = st.lists(st.tuples(st.booleans(), NAMES, NAMES, st.integers(0, 2)), max_size=60)
+EVENTS = [Event({f"n{n}": n % 3 for n in some}) for some in ([0, 1, 2], [3, 4], [5], range(8), [1, 7])]
+BLOCK = Block.of(Header("", ""), range(len(EVENTS)), [encode_event(event) for event in EVENTS])
+
+
+def found(engine: EngineMatching | Scan) -> list[set[str]]:
+    answer = engine.match_block(BLOCK)
+    texts: list[set[str]] = []
+    for first, last in zip(answer.offsets, answer.offsets[1:], strict=False):
+        numbers = answer.filters[first:last].tolist()
+        known = [predicate for n in numbers if (predicate := answer.known[n]) is not None]
+        assert len(set(known)) == len(known)
+        texts.append({predicate.to_sql() for predicate in known})
+    return texts
+
+
+@given(CHANGES)
+def test_filters_that_come_and_go_are_found_in_whichever_matcher_they_are(
+    changes: list[tuple[bool, str, str, int]],
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "_NAMES_MAX", 3)
+        patch.setattr(matching, "_REMOVED_TOGETHER", 3)
+        engine, plain, known = EngineMatching(), Scan(), set()
+        for comes, one, other, value in changes:
+            predicate = parse(f"{one} = {value} and {other} >= 0")
+            if comes and predicate not in known:
+                known.add(predicate)
+                engine.add(predicate)
+                plain.add(predicate)
+            elif not comes and known:
+                gone = min(known, key=str)
+                known.remove(gone)
+                engine.remove(gone)
+                plain.remove(gone)
+            assert len(engine) == len(plain) == len(known)
+            assert found(engine) == found(plain)
+        for event in EVENTS:
+            assert set(engine.match(event)) == set(plain.match(event))
+
+
+def test_names_of_filters_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "_NAMES_MAX", 50)
+    engine = EngineMatching()
+    # One in twenty stays, so that no matcher empties by itself.
+    stay = [parse(f"n{n} = 1") for n in range(0, 2_000, 20)]
+    for n in range(2_000):
+        predicate = parse(f"n{n} = 1")
+        engine.add(predicate)
+        if n % 20:
+            engine.remove(predicate)
+    assert sum(shard.matcher.name_count for shard in engine._shards) < 600
+    assert [set(engine.match(Event({f"n{n}": 1}))) for n in range(0, 2_000, 20)] == [{one} for one in stay]
+
+
+def test_a_matcher_with_many_names_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "_NAMES_MAX", 50)
+    engine = EngineMatching()
+    for n in range(500):
+        engine.add(parse(f"n{n} = 1"))
+    assert len(engine._shards) == 10
+    assert max(shard.matcher.name_count for shard in engine._shards) == 51
+    for n in range(500):
+        engine.remove(parse(f"n{n} = 1"))
+    assert len(engine._shards) == 1
