@@ -6,6 +6,7 @@ from penstock.broker.effects import Refuse
 from penstock.broker.local import Limits, LinkUp
 from penstock.broker.needs import Scan
 from penstock.broker.protocols import CoreSettings, protocol_named
+from penstock.filters.parsing import parse
 from penstock.wire.messages import Subscribe, Unsubscribe
 
 
@@ -18,13 +19,13 @@ def test_a_client_names_no_more_attributes_than_it_may(protocol: str) -> None:
         return [effect.reason for effect in core.handle(message, "c", 1.0) if isinstance(effect, Refuse)]
 
     too_many = ["no more than 3 different attributes may be named"]
-    assert refused(Subscribe(1, "a = 1 and b = 1")) == []
-    assert refused(Subscribe(2, "c = 1 or d = 1")) == too_many
-    assert refused(Subscribe(3, "a = 2 or c = 1")) == []
+    assert refused(Subscribe(1, parse("a = 1 and b = 1"))) == []
+    assert refused(Subscribe(2, parse("c = 1 or d = 1"))) == too_many
+    assert refused(Subscribe(3, parse("a = 2 or c = 1"))) == []
     # Those in clauses count as well, and what is changed or gone no longer does.
-    assert refused(Subscribe(4, " and ".join(f"(a = {n} or e{n} = 1)" for n in range(12)))) == too_many
-    assert refused(Subscribe(1, "a = 1")) == []
-    assert refused(Subscribe(5, "d = 1")) == []
-    assert refused(Subscribe(6, "b = 1")) == too_many
+    assert refused(Subscribe(4, parse(" and ".join(f"(a = {n} or e{n} = 1)" for n in range(12))))) == too_many
+    assert refused(Subscribe(1, parse("a = 1"))) == []
+    assert refused(Subscribe(5, parse("d = 1"))) == []
+    assert refused(Subscribe(6, parse("b = 1"))) == too_many
     assert refused(Unsubscribe(3)) == []
-    assert refused(Subscribe(6, "b = 1")) == []
+    assert refused(Subscribe(6, parse("b = 1"))) == []
