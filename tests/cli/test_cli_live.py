@@ -81,7 +81,11 @@ def test_without_acknowledgements_all_is_published_before_it_ends(
     lines = [json.dumps({"kind": "fast", "n": n}, separators=(",", ":")) for n in range(20_000)]
     with subscribed("kind = 'fast'", "--count", "20000") as sub:
         typed(monkeypatch, "\n".join(lines).encode())
-        assert run(capsysbinary, "pub", "--no-ack") == (0, "", "penstock: 20,000 events published\n")
+        assert run(capsysbinary, "pub", "--no-ack") == (
+            0,
+            "",
+            "penstock: 20,000 events published and acknowledged\n",
+        )
         assert sub.end() == (0, lines, [])
 
 

@@ -377,6 +377,21 @@ def test_a_lost_connection_loses_and_repeats_nothing() -> None:
     run(main)
 
 
+def test_what_waits_in_a_subscription_is_counted_beyond_its_queue_too() -> None:
+    async def main() -> None:
+        async with serving(config()) as (server,), await penstock.connect(server.urls[0]) as net:
+            sub = await net.subscribe("n >= 0", queue=3)
+            for n in range(8):
+                await net.publish({"n": n})
+            await until(lambda: sub.pending == 8)
+            assert await numbers(sub, 2) == [0, 1]
+            assert sub.pending == 6
+            assert await numbers(sub, 6) == [2, 3, 4, 5, 6, 7]
+            assert sub.pending == 0
+
+    run(main)
+
+
 def test_a_session_goes_on_though_much_was_under_way() -> None:
     async def main() -> None:
         async with (

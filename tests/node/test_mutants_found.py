@@ -307,6 +307,32 @@ def test_a_reader_that_stands_still_holds_up_only_who_wants_to_know_that_it_has_
     assert net.seen.got == {"s": [1, 2, 3]}
 
 
+def test_nobody_waits_for_a_reader_that_has_been_given_up_at_another_broker() -> None:
+    net = Net(["ab", "bc"], p=["a"], s=["c"])
+    net.p.waits_for = Stage.HANDLED
+    net.network.pause("s")
+    net.publish(1)
+    net.run(11.0)
+    assert list(net.seen.settled_at) == [1]
+    for number in (2, 3, 4):
+        began = net.network.now
+        net.publish(number)
+        net.run(0.3)
+        # It used to be the next look at who is slow: a quarter of a second for each.
+        assert net.seen.settled_at[number] - began < 0.1
+    net.network.go_on("s")
+    net.run(3.0)
+    assert net.seen.got == {"s": [1, 2, 3, 4]}
+    # From then on it is waited for again.
+    net.network.pause("s")
+    net.publish(5)
+    net.run(3.0)
+    assert 5 not in net.seen.settled_at
+    net.network.go_on("s")
+    net.run(1.0)
+    assert 5 in net.seen.settled_at
+
+
 def test_what_was_accepted_arrives_though_its_publisher_left_and_a_broker_on_the_way_died() -> None:
     net = Net(["ab", "bd", "ac", "cd"], p=["a"], s=["d"], latencies={"ac": 0.02, "cd": 0.02})
     net.p.waits_for = Stage.ACCEPTED

@@ -38,8 +38,9 @@ def _add_pub(commands: "Commands[argparse.ArgumentParser]") -> None:
         "\nWhat an acknowledgement means (--ack):\n"
         "  accepted   every broker of a client that wants the event has it; readers hold this up only if\n"
         "             a window (8 MiB) of events is under way\n"
-        "  taken      every such client has it, or was given up as too slow\n"
-        "  handled    every such client has acknowledged it, or was given up as too slow\n" + _CONNECTING,
+        "  taken      every such client has it, or has not taken it for 10 s (times.patience)\n"
+        "  handled    every such client has acknowledged it, or has held it for 10 s; you are not told\n"
+        "             which of the two\n" + _CONNECTING,
     )
     pub.add_argument("events", nargs="*", metavar="EVENT", help="a JSON object (default: standard input)")
     pub.add_argument(
@@ -48,7 +49,7 @@ def _add_pub(commands: "Commands[argparse.ArgumentParser]") -> None:
     pub.add_argument(
         "--no-ack",
         action="store_true",
-        help="do not wait for acknowledgements before more is published, only in the end",
+        help="publish more before events are acknowledged; only wait for all of them in the end",
     )
     pub.add_argument(
         "--ack",

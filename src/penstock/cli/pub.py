@@ -48,7 +48,7 @@ async def _publish(options: argparse.Namespace) -> int:
     async with connected(options, counts.on_notice) as client:
         advertisement = await advertised(client, options.advertise, predicate)
         publisher = Publisher(client, advertisement, counts, options)
-        with _summary(counts, options, "published" if options.no_ack else "published and acknowledged"):
+        with _summary(counts, options, "published and acknowledged"):
             if options.events:
                 await publisher.publish(given)
             else:

@@ -76,7 +76,11 @@ def add_torture_command(commands: "Commands[argparse.ArgumentParser]") -> None:
         help="clients that subscribe, with two subscriptions each (4)",
     )
     torture.add_argument(
-        "--events", type=positive, default=2_000, metavar="N", help="events in each round (2000)"
+        "--events",
+        type=positive,
+        default=2_000,
+        metavar="N",
+        help="events in each round (2000); some more are published before and after the faults",
     )
     torture.add_argument(
         "--faults", metavar="KINDS", help="only these kinds, with commas between them, or none (default: all)"

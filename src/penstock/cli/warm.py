@@ -26,10 +26,11 @@ def run(_options: argparse.Namespace) -> int:
 
 def _warm() -> int:
     note_if_cold(packed=True)
-    from penstock.matching.warming import warm_all
+    from penstock.matching.warming import compile_all, warm_all
     from penstock.net.matching import warm as warm_broker
 
     with telling("kernels") as say:
+        compile_all(say)
         warm_all(say)
         say("brokers")
         warm_broker()

@@ -1,5 +1,7 @@
 """Kernels loaded, and on a new machine compiled, before anybody waits for them."""
 
+import multiprocessing
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +28,24 @@ def warm(match: Callable[[Matcher], Matches]) -> None:
     match(matcher)
     # To merge what is there already takes kernels of its own.
     matcher.compact()
+
+
+def compile_all(say: Callable[[str], None], jobs: int | None = None) -> None:
+    """Compile all kernels that are not on disk, several at a time."""
+    from penstock.matching.kernels import signatures
+
+    todo = signatures.missing()
+    if not todo:
+        return
+    jobs = min(jobs or len(_cores()), len(todo))
+    # Not forked: who calls this may have threads.
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        for done, name in enumerate(pool.imap_unordered(signatures.compile_line, todo, chunksize=1), 1):
+            say(f"{name.rpartition(':')[2]} ({done} of {len(todo)})")
+
+
+def _cores() -> "set[int] | range":
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
 
 
 def warm_all(say: Callable[[str], None]) -> None:

@@ -88,6 +88,8 @@ class Link:
     """When something last came, by a connection that is lost."""
     is_late: bool = False
     """Whether it takes long to acknowledge what it was sent."""
+    is_given_up: bool = False
+    """Whether a client has held events for so long that nobody waits for it any more."""
     is_warned: bool = False
     """Whether a slow client has been told."""
     is_paused: bool = False
@@ -144,6 +146,7 @@ class Link:
         if session.queued_bytes - session.message_bytes < events:
             # Who acknowledges messages, such as that it is slow, has not taken any events by that.
             self.moved_at = now
+            self.is_given_up = False
         if self._timed is not None and self.session.is_acked(self._timed[0]):
             self.delay = now - self._timed[1]
             self._timed = None

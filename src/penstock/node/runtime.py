@@ -19,6 +19,7 @@ from penstock.node.history import Frame, History
 from penstock.node.identity import Identity
 from penstock.node.intake import Intake
 from penstock.node.links import Link, LinkPhase
+from penstock.node.logs import LOG
 from penstock.node.meters import Meters
 from penstock.node.naming import link_name, origin_of
 from penstock.node.passing import Passing
@@ -208,6 +209,8 @@ class Runtime:
             link.phase, link.since = LinkPhase.AWAY, now
             self.intake.forget(link)
             silent = now - link.last_heard(now) + self.standstill.seconds(now)
+            if not ended:
+                LOG.warning("no link to %s any more; nothing heard of it for %.1f s", link.peer, silent)
             self.handle(LinkDown(keep=True, silent=silent, ended=ended), link.name, now)
             connection, link.connection = link.connection, None
             if connection is not None:
@@ -407,6 +410,7 @@ class Runtime:
         if isinstance(effect, Missed):
             # Where nobody knows how many, it is one at least.
             self.lost[effect.reason] += max(1, effect.count)
+            LOG.warning("%s may have missed events (%s): %d at most", link.peer, effect.reason, effect.count)
             self.notify(link, "missed", effect.text, effect.count)
         elif isinstance(effect, Behind):
             # Not urgent: that all has come is true only behind what has.
@@ -443,6 +447,8 @@ class Runtime:
             return
         if not link.session.has_events:
             link.moved_at = now
+        if link.is_given_up and not link.session.is_waiting:
+            custody = None
         # What is for a client is in the hands of its broker, which is all that has to be reached at first.
         link.session.push_block(block, custody, Stage.ACCEPTED if link.is_client else Stage.NONE)
         if link.is_late and custody is not None:

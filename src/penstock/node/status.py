@@ -61,6 +61,6 @@ def _client(link: Link, runtime: Runtime) -> dict[str, Any]:
         "subscriptions": len(known.subscriptions),
         "advertisements": len(known.advertisements),
         "queue_bytes": link.session.queued_bytes,
-        "slow": link.is_warned or link.is_paused,
+        "slow": link.is_warned or link.is_paused or link.is_given_up,
         **link.counts,
     }

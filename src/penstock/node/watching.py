@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Final, Protocol
 
 from penstock.node.links import Link, LinkPhase
+from penstock.node.logs import LOG
 from penstock.node.settings import Limits, Times
 from penstock.wire.sessions import CLIENT_WINDOW
 
@@ -94,6 +95,9 @@ class Watch:
             # It has what it was sent, and takes its time; publishers need not wait for that.
             if link.waited(now) > times.patience:
                 link.session.release_sent()
+                if not link.is_given_up:
+                    link.is_given_up = True
+                    LOG.info("nobody waits for %s, which holds events for longer than patience", link.peer)
             elif 0 < link.session.first_unacked <= overdue:
                 link.session.release_sent(overdue)
 

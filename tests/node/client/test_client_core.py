@@ -194,7 +194,10 @@ def test_a_lost_connection_is_made_again_and_the_session_goes_on() -> None:
     assert case.told == ["open", f"subscribed {key}", "advertised 2", None]
     assert taken.numbers == [1, 2]
     assert sent(case.a) == [("2", [1], False)]
-    assert [notice.text for notice in case.notices] == ["the connection to a is lost", "connected to a"]
+    assert [notice.text for notice in case.notices] == [
+        "the connection to a is lost",
+        "connected to a again; nothing was missed, and what came meanwhile follows",
+    ]
     assert [hello.session for hello in case.a.hellos] == [case.a.hellos[0].session] * 2
     assert not case.b.hellos
     assert [type(request) for request in case.a.requests] == [Want, Offer]

@@ -100,6 +100,9 @@ class Subscription:
         self._acking = acking
         self._queue_max = queue
         self._queue: deque[Received | Custody] = deque()
+        """Events, and behind some of them what their sender waits for."""
+        self._waited_for = 0
+        """How many of the latter there are."""
         self._arrived = asyncio.Event()
         self._is_over = False
         self._error: Exception | None = None
@@ -123,10 +126,11 @@ class Subscription:
             self._take(Received(data, header, number, late, custody))
         else:
             self._take(Received(data, header, number, late, None))
-            if len(self._queue) > self._queue_max:
+            if self.pending > self._queue_max:
                 # Whoever sends waits until this has been taken.
                 custody.hold()
                 self._queue.append(custody)
+                self._waited_for += 1
 
     def _take(self, event: Received) -> None:
         if self._callback is None:
@@ -154,7 +158,7 @@ class Subscription:
     @property
     def pending(self) -> int:
         """How many events wait to be taken."""
-        return len(self._queue)
+        return len(self._queue) - self._waited_for
 
     def __aiter__(self) -> AsyncIterator[Received]:
         return self
@@ -165,6 +169,7 @@ class Subscription:
                 first = self._queue.popleft()
                 if isinstance(first, Received):
                     return first
+                self._waited_for -= 1
                 first.release()
                 self._client.acknowledge_soon()
             if self._error is not None:
@@ -220,6 +225,7 @@ class Subscription:
             else:
                 left.release()
         self._queue.clear()
+        self._waited_for = 0
         self._client.acknowledge_soon()
 
     async def _finish(self) -> None:

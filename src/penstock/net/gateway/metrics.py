@@ -21,9 +21,9 @@ _COUNTS: Final = {
     "events_out": "Events sent on links to other brokers.",
     "delivered": "Events delivered to clients.",
     "duplicates": "Events received again and dropped.",
-    "refused": "Events refused.",
+    "refused": "Events, subscriptions and advertisements refused.",
     "matched": "Events that matched some subscription.",
-    "late": "Events delivered late, after a fault.",
+    "late": "Events that came after later ones of the same publisher.",
     "stranded": "Events on links that failed, which are sent again by whoever has them.",
     "rescued": "Events of this broker's publishers that were sent again after a failure.",
     "replayed": "Events of this broker's publishers that were sent again to those who had been away.",
@@ -63,10 +63,9 @@ class StatusCollector(Collector):
         yield _gauge("penstock_uptime_seconds", "Seconds since the start.", status.get("uptime_s"))
         yield _gauge("penstock_draining", "Whether the broker is draining.", status.get("draining"))
         clients = status.get("clients") or []
-        yield _gauge("penstock_clients", "Clients connected.", len(clients))
-        yield _gauge(
-            "penstock_clients_slow", "Clients that are slow.", sum(bool(c.get("slow")) for c in clients)
-        )
+        yield _gauge("penstock_clients", "Clients, also those that are away and may come back.", len(clients))
+        slow = sum(bool(client.get("slow")) for client in clients)
+        yield _gauge("penstock_clients_slow", "Clients that take events too slowly.", slow)
         table, counts = status.get("table") or {}, status.get("counts") or {}
         for key, text in _TABLE.items():
             yield _gauge(f"penstock_table_{key}", text, table.get(key))

@@ -230,7 +230,9 @@ class Line:
         if is_first:
             return
         text = f"connected to {welcome.broker}"
-        if not welcome.resumed:
+        if welcome.resumed:
+            text += " again; nothing was missed, and what came meanwhile follows"
+        else:
             text += f"; {before} did not keep the session: what was missed is sent again, and may come late"
             if sent_again:
                 text += f"; {sent_again:,} events were published again"
