@@ -262,7 +262,8 @@ def test_what_a_neighbour_no_longer_asks_for_is_forgotten_in_slices(how: str) ->
         case.say(LinkDown(), "n", 2.0)
     else:
         case.sync("n", [], 1, 2.0)
-    assert len(case.broker.table.items("n")) == 85
+    # To forget one counts for several of a slice.
+    assert len(case.broker.table.items("n")) == 92
     if how == "sync":
         # What is asked for anew meanwhile stays.
         case.control("n", *wanted[:5], now=3.0)

@@ -12,7 +12,7 @@ behind the subscriptions that it is for, and so waits until nothing is owed to i
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from penstock.broker.clients import Clients
 from penstock.broker.table import Entry, Table
@@ -21,6 +21,7 @@ from penstock.broker.trees.trees import Trees
 from penstock.filters.parsing import as_predicate
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import overlaps
+from penstock.filters.work import Heft
 from penstock.model.names import Key, Tree
 from penstock.routing.offers import Offer
 from penstock.routing.schemes.scheme import Name, Scheme, Source
@@ -28,6 +29,8 @@ from penstock.wire.messages import NO_TREES, Body, CatchUp, Subscribe, Unsubscri
 
 _PAIRS: Final = 16
 """Pairs of filters that are compared at the cost of one step."""
+
+_LIGHT: Final = Heft(0, 0)
 
 _CHANGE: Final = 4
 """What it costs to ask a neighbour for something else, or to forget a subscription."""
@@ -60,6 +63,8 @@ class Subscribing:
         self._make_scheme = make_scheme
         self._slice_size = slice_size
         self._offered: dict[str, set[Source]] = {}
+        self._urgent: dict[tuple[str, Key], Iterator[int]] = {}
+        """Subscriptions that are being bound, by client and its key: they have half of each slice."""
         self._tasks: dict[tuple[str, ...], Iterator[int]] = {}
         """What is to be done in slices; a later one takes the place of an earlier one of the same name. Each
         gives what a step of it costs."""
@@ -67,6 +72,10 @@ class Subscribing:
         """By neighbour: the subscriptions that may not be asked of it yet as they should be."""
         self._behind: dict[str, dict[Tree, tuple[CatchUp, float]]] = {}
         """By neighbour and tree: the last question that waits, and since when."""
+        self._pending: dict[tuple[str, Key], _Pending] = {}
+        """By client and its key: a subscription that is being bound."""
+        self._names: list[tuple[str, list[Key]]] | None = None
+        """All subscriptions of clients, as long as none comes or goes: trees that come together share it."""
         self._now = 0.0
 
     def meet(self, link: str) -> None:
@@ -110,21 +119,32 @@ class Subscribing:
         before = client.subscriptions.get(message.key)
         client.subscriptions[message.key] = name
         client.names[name] = message.key
+        self._names = None
+        pending = self._pending.pop((link, message.key), None)
+        if pending is None:
+            pending = _Pending()
+        else:
+            # It has been changed before it was bound: what it takes the place of is yet to be dropped.
+            self._urgent.pop((link, message.key), None)
         if before is not None:
             # It is still asked of neighbours, until what takes its place is.
             del client.names[before]
+            pending.before.append(before)
+        pending.on_bound.append(on_bound)
         source = Source(link, name)
         self._table.put(source, Entry(predicate, NO_TREES))
-        task = self._binding_of(source, predicate, before, on_bound)
+        task = self._binding_of(source, message.key, predicate, pending)
+        self._pending[link, message.key] = pending
         # At once, but for what takes long.
         if sum(_up_to(self._slice_size, task)) >= self._slice_size:
-            self._tasks["bind one", link, name] = task
+            self._urgent[link, message.key] = task
 
     def on_client_unsubscribe(self, message: Unsubscribe, link: str) -> None:
         """A client wants something no longer."""
         client = self._clients[link]
         name = client.subscriptions.pop(message.key, None)
         if name is not None:
+            self._names = None
             del client.names[name]
             client.unmake(message.key)
             self.drop(Source(link, name))
@@ -165,6 +185,10 @@ class Subscribing:
 
     def drop_client(self, link: str) -> None:
         """A client has left: forget all that it asked for, soon."""
+        self._names = None
+        for place in [place for place in self._pending if place[0] == link]:
+            del self._pending[place]
+            self._urgent.pop(place, None)
         keys = [key for key, _entry in self._table.items(link)]
         if keys:
             self._table.departed.add(link)
@@ -175,9 +199,10 @@ class Subscribing:
 
         `on_bound` is told of each client that wants something of it, once, and when.
         """
-        todo = [(link, list(client.names)) for link, client in self._clients.items() if client.names]
-        if todo:
-            self._tasks["bind", tree] = self._binding(tree, predicate, todo, on_bound)
+        if self._names is None:
+            self._names = [(link, list(client.names)) for link, client in self._clients.items()]
+        if self._names:
+            self._tasks["bind", tree] = self._binding(tree, predicate, self._names, on_bound)
 
     def is_binding(self, tree: Tree) -> bool:
         """Whether it is not known yet who wants events of a tree."""
@@ -252,6 +277,7 @@ class Subscribing:
         on_bound: Callable[[str, float], None],
     ) -> Iterator[int]:
         bound: set[str] = set()
+        heft = Heft.greatest(predicate.filters) if predicate.filters else _LIGHT
         for source in _sources(todo):
             entry = self._table.get(source)
             if entry is None or not self._is_wanted(source):
@@ -265,7 +291,7 @@ class Subscribing:
                 if source.link not in bound:
                     bound.add(source.link)
                     on_bound(source.link, self._now)
-            yield _cost(entry.filter, predicate)
+            yield _cost(entry.filter, predicate, heft)
 
     def _unbinding(self, tree: Tree, todo: list[tuple[str, list[Key]]]) -> Iterator[int]:
         for source in _sources(todo):
@@ -277,10 +303,11 @@ class Subscribing:
     def _binding_of(
         self,
         source: Source,
+        key: Key,
         predicate: Predicate,
-        before: str | None,
-        on_bound: Callable[[list[Tree], float], None],
+        pending: "_Pending",
     ) -> Iterator[int]:
+        heft = Heft.greatest(predicate.filters) if predicate.filters else _LIGHT
         for tree in list(self._trees.names()):
             branch, entry = self._trees.get(tree), self._table.get(source)
             if entry is None or not self._is_wanted(source):
@@ -288,14 +315,19 @@ class Subscribing:
             if branch is not None:
                 if tree not in entry.trees and overlaps(predicate, branch.filter):
                     self._table.rebind(source, entry.trees | {tree})
-                yield _cost(predicate, branch.filter)
+                yield _cost(branch.filter, predicate, heft)
+        if self._pending.get((source.link, key)) is pending:
+            del self._pending[source.link, key]
         entry = self._table.get(source)
         if entry is not None and self._is_wanted(source):
             for link in self.schemes:
                 self._reoffer(source, link)
-            on_bound(sorted(entry.trees), self._now)
-        if before is not None and self._table.get(Source(source.link, before)) is not None:
-            self.drop(Source(source.link, before))
+            for on_bound in pending.on_bound:
+                on_bound(sorted(entry.trees), self._now)
+        for name in pending.before:
+            before = Source(source.link, name)
+            if self._table.get(before) is not None:
+                self.drop(before)
 
     def _owe_ways(self, source: Source, trees: Iterable[Tree]) -> None:
         """Have a subscription asked for where trees lead."""
@@ -312,7 +344,7 @@ class Subscribing:
     @property
     def owes(self) -> bool:
         """Whether anything is left to be done."""
-        return bool(self._owed or self._tasks)
+        return bool(self._owed or self._urgent or self._tasks)
 
     def ask_behind(self, link: str, question: CatchUp, now: float) -> None:
         """Ask a neighbour for what was missed, once it has been asked for all that is owed."""
@@ -332,12 +364,9 @@ class Subscribing:
     def go_on(self) -> None:
         """Do a slice of what is owed."""
         most = self._slice_size
-        while self._tasks and most > 0:
-            name, task = next(iter(self._tasks.items()))
-            for cost in _up_to(most, task):
-                most -= cost
-            if most > 0 and self._tasks.get(name) is task:
-                del self._tasks[name]
+        if self._urgent:
+            _work_off(self._urgent, (most + 1) // 2)
+        most = _work_off(self._tasks, most)
         while self._owed and most > 0:
             link, owed = next(iter(self._owed.items()))
             while owed and most > 0:
@@ -388,6 +417,26 @@ class Subscribing:
             self._outbox.tell(link, bodies)
 
 
+class _Pending:
+    """What is to be done when a subscription has been bound."""
+
+    def __init__(self) -> None:
+        self.before: list[str] = []
+        """The names of what it takes the place of."""
+        self.on_bound: list[Callable[[list[Tree], float], None]] = []
+
+
+def _work_off(tasks: dict[Any, Iterator[int]], most: int) -> int:
+    """Do some of what there is to do, at about this cost; return what is left of it."""
+    while tasks and most > 0:
+        name, task = next(iter(tasks.items()))
+        for cost in _up_to(most, task):
+            most -= cost
+        if most > 0 and tasks.get(name) is task:
+            del tasks[name]
+    return most
+
+
 def _up_to(most: int, costs: Iterator[int]) -> Iterator[int]:
     """Costs, until they come to at least so much; the rest stays where it is."""
     while most > 0:
@@ -398,8 +447,12 @@ def _up_to(most: int, costs: Iterator[int]) -> Iterator[int]:
         yield cost
 
 
-def _cost(a: Predicate, b: Predicate) -> int:
-    return 1 + len(a.filters) * len(b.filters) // _PAIRS
+def _cost(a: Predicate, b: Predicate, heft: Heft) -> int:
+    """What it costs to compare two predicates, of the second of which it is known how heavy its filters are."""
+    pairs = len(a.filters) * len(b.filters)
+    if not any(heft):
+        return 1 + pairs // _PAIRS
+    return 1 + pairs * Heft.greatest(a.filters).overlapping(heft) // _PAIRS if pairs else 1
 
 
 def _sources(todo: list[tuple[str, list[Key]]]) -> Iterator[Source]:
