@@ -269,3 +269,81 @@ def test_what_a_neighbour_no_longer_asks_for_is_forgotten_in_slices(how: str) ->
         case.control("n", *wanted[:5], now=3.0)
     case.rest(4.0)
     assert len(case.broker.table.items("n")) == (5 if how == "sync" else 0)
+
+
+def bound_to_many(size: int, trees: int) -> Neighbours:
+    """A broker with a client, and a neighbour that advertises very much."""
+    case = Neighbours(size)
+    case.up("n", 0.0)
+    case.say(LinkUp(client=True), "c", 0.0)
+    for number in range(trees):
+        case.control("n", Advertise(f"t{number}", parse("true"), 1), now=1.0)
+    case.rest(2.0)
+    return case
+
+
+@pytest.mark.parametrize(("size", "trees"), [(1, 6), (128, 300)])
+def test_what_a_client_missed_is_asked_for_though_its_filter_changes_before_it_is_bound(
+    size: int, trees: int
+) -> None:
+    case = bound_to_many(size, trees)
+    case.say(Subscribe(1, FILTERS[0], seconds=10.0), "c", 3.0)
+    case.say(Subscribe(1, FILTERS[1]), "c", 3.0)
+    case.rest(3.0)
+    asked = [body for body in case.bodies["n"] if isinstance(body, CatchUp)]
+    assert {body.tree for body in asked} == {f"t{number}" for number in range(trees)}
+    assert all(body.seconds >= 10 for body in asked)
+
+
+@pytest.mark.parametrize(("size", "trees"), [(1, 6), (128, 300)])
+def test_a_neighbour_is_always_asked_for_what_a_filter_that_changes_twice_wants(
+    size: int, trees: int
+) -> None:
+    case = bound_to_many(size, trees)
+    case.say(Subscribe(1, FILTERS[0]), "c", 3.0)
+    case.rest(3.0)
+    case.say(Subscribe(1, FILTERS[1]), "c", 4.0)
+    case.say(Subscribe(1, FILTERS[0]), "c", 4.0)
+    for _ in range(3 * trees):
+        assert case.told["n"]
+        case.wake(4.0)
+    assert [each.filter for each in case.told["n"].values()] == [FILTERS[0]]
+    assert len(case.broker.table) == 1
+
+
+def test_a_subscription_does_not_wait_until_trees_that_come_are_bound() -> None:
+    case = bound_to_many(2, 3)
+    for number in range(50):
+        case.say(Subscribe(number, parse(f"x = {number}")), "c", 3.0)
+    case.rest(3.0)
+    for number in range(20):
+        case.control("n", Advertise(f"new{number}", parse("y = 1"), 1), now=4.0)
+    case.say(Subscribe(99, parse("x = 99")), "c", 5.0)
+    for _ in range(60):
+        case.wake(5.0)
+    assert any(each.filter == parse("x = 99") for each in case.told["n"].values())
+    assert case.is_owing
+
+
+def test_a_client_that_has_left_gets_nothing_while_its_subscriptions_are_forgotten() -> None:
+    case = bound_to_many(1, 1)
+    for number in range(10):
+        case.say(Subscribe(number, parse(f"x > {-number}")), "c", 3.0)
+    case.rest(3.0)
+    case.say(LinkDown(), "c", 4.0)
+    event = Publish(Event({"x": 3}), Header("t0", "p/1"), 1)
+    assert len(case.broker.table) == 9
+    assert case.broker.handle(event, "n", 4.0) == []
+    case.rest(5.0)
+    assert not len(case.broker.table)
+    assert not case.broker.table.departed
+    assert case.told["n"] == {}
+
+
+def test_a_subscription_is_bound_to_no_tree_that_it_does_not_overlap() -> None:
+    case = bound_to_many(1, 0)
+    for number in range(4):
+        case.say(Subscribe(number, parse(f"x = {number}")), "c", 1.0)
+    case.control("n", Advertise("t", parse("x < 2"), 1), now=2.0)
+    case.rest(3.0)
+    assert {each.filter for each in case.told["n"].values()} == {parse("x = 0"), parse("x = 1")}

@@ -106,7 +106,7 @@ def test_a_filter_that_takes_long_holds_up_nobody_but_who_sent_it(
     go_on, is_parsed = threading.Event(), threading.Event()
     before = parsing.parse
 
-    def parse(text: str, *, request: bool) -> Predicate:
+    def parse(text: str, *, request: bool, pace: Any = None) -> Predicate:
         if "nasty" in text:
             is_parsed.set()
             assert go_on.wait(HANGS)

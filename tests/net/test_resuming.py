@@ -11,6 +11,7 @@ from penstock.node.settings import Limits, Times
 from penstock.wire.frames import Kind
 from penstock.wire.greetings import write_refused
 from penstock.wire.messages import Message, Subscribe, Sync
+from penstock.wire.stamps import stamped
 
 TREES = protocol_named("trees")
 WANTED = Subscribe("k", as_predicate("x > 1"), frozenset({"t"}))
@@ -35,7 +36,7 @@ class Neighbour:
 
     def say(self, message: Message) -> None:
         self.number += 1
-        payload = self.number.to_bytes(8, "big") + TREES.codec.write(message)
+        payload = self.number.to_bytes(8, "big") + stamped(TREES.codec.write(message), 0.0)
         self.runtime.on_frame(self.link, Kind.MESSAGE, memoryview(payload), 0.0)
 
     @property

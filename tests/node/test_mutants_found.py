@@ -35,6 +35,7 @@ from penstock.wire.greetings import VERSION, Hello, write_hello
 from penstock.wire.messages import Advertise, Control, Publish, Subscribe, Sync, Unadvertise
 from penstock.wire.requests import Notify, Offer, read_answer, write_request
 from penstock.wire.sessions import Stage
+from penstock.wire.stamps import stamped
 
 TREES = protocol_named("trees")
 EVERYBODY = Identity(subject="", grants=EVERYTHING)
@@ -522,7 +523,7 @@ class Case:
         self.runtime.flush()
 
     def say(self, number: int, message: Any) -> None:
-        self.hear(self.n, numbered(Kind.MESSAGE, number, TREES.codec.write(message)))
+        self.hear(self.n, numbered(Kind.MESSAGE, number, stamped(TREES.codec.write(message), 0.0)))
 
     def tick(self, seconds: float) -> None:
         self.world.now += seconds

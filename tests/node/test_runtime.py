@@ -22,6 +22,7 @@ from penstock.wire.greetings import VERSION, Hello
 from penstock.wire.messages import Advertise, Message, Subscribe, Sync
 from penstock.wire.requests import Offer, Want, write_request
 from penstock.wire.sessions import Stage
+from penstock.wire.stamps import stamped, unstamped
 
 TIMES = Times(settle=1.0, resume=3.0, grace=3.0, patience=10.0, linger=30.0)
 LATER = 2.0
@@ -96,7 +97,7 @@ class Case:
         self.flush()
 
     def spoken(self, link: Link, number: int, message: Message, now: float = 0.0) -> None:
-        self.hear(link, numbered(Kind.MESSAGE, number, TREES.codec.write(message)), now)
+        self.hear(link, numbered(Kind.MESSAGE, number, stamped(TREES.codec.write(message), now)), now)
 
     def flush(self) -> None:
         self.runtime.flush()
@@ -225,7 +226,7 @@ def test_events_of_a_neighbour_that_cannot_be_passed_on_are_returned_to_it() -> 
     case.runtime.end(n, 1.0, failed=True)
     case.flush()
     told = [
-        TREES.codec.read(memoryview(payload)[8:])
+        TREES.codec.read(unstamped(memoryview(payload)[8:])[1])
         for kind, payload in case.wires["m"].frames
         if kind is Kind.MESSAGE
     ]

@@ -50,6 +50,9 @@ class Apart(Message, frozen=True, gc=False):
     count: tuple[int, int]
     seconds: float
 
+    def aged(self, seconds: float) -> "Apart":  # noqa: D102
+        return Apart(self.node, self.count, self.seconds + seconds)
+
 
 class Gone(Message, frozen=True, gc=False):
     """Of what a node asked for, so many events are no longer kept by another one.

@@ -13,6 +13,7 @@ from penstock.wire.blocks import Block
 from penstock.wire.frames import Kind
 from penstock.wire.requests import Request
 from penstock.wire.sessions import Custody, Session
+from penstock.wire.stamps import Transit
 
 
 class LinkPhase(Enum):
@@ -120,6 +121,8 @@ class Link:
         default_factory=lambda: dict.fromkeys(("events_in", "events_out", "bytes_in", "bytes_out"), 0)
     )
 
+    transit: Transit = field(default_factory=Transit)
+    """How long messages of a neighbour wait on their way."""
     clock: Callable[[], float] = lambda: 0.0
     """The time, for how long frames take."""
     delay: float = 0.0

@@ -225,8 +225,7 @@ class Passing:
             return
         frame.is_returned = True
         told = Custody(lambda _succeeded: frame.custody.mended())
-        link.session.push_message(self._runtime.codec.write(Returned(frame.number)), told)
-        self._runtime.dirty[link] = None
+        self._runtime.say(link, Returned(frame.number), told)
         told.release()
 
     def _dealt_with(self, frame: _Frame, _succeeded: bool) -> None:
@@ -243,21 +242,17 @@ class Passing:
             session.dealt_with(number)
             runtime.dirty[link] = None
 
-        first: bytes | None = None
         trace = frame.block.header.trace
-        if trace:
-            report = runtime.tracing.report(trace, (link.name, number))
-            first = (
-                write_answer(Traced(trace, report))
-                if link.is_client
-                else runtime.codec.write(TraceReport(trace, report))
-            )
-        if first is None:
+        if not trace:
             acknowledge()
             return
-        # It must be there before the acknowledgement.
+        # The report must be there before the acknowledgement.
         custody = Custody(acknowledge)
-        session.push_message(first, custody, urgent=link.is_client)
+        report = runtime.tracing.report(trace, (link.name, number))
+        if link.is_client:
+            session.push_message(write_answer(Traced(trace, report)), custody, urgent=True)
+        else:
+            runtime.say(link, TraceReport(trace, report), custody)
         custody.release()
 
     def send_again(self, now: float) -> None:

@@ -6,7 +6,9 @@ Events are kept by whoever sent them until everybody further on has dealt with t
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from penstock.broker.core import Core
 from penstock.broker.effects import Behind, Deliver, Effect, Keep, Missed, Refuse, Replay, Send, Wake
@@ -35,7 +37,7 @@ from penstock.wire.blocks import Block
 from penstock.wire.codec import Codec, Returned, TraceReport
 from penstock.wire.frames import Kind
 from penstock.wire.greetings import Hello, read_refused
-from penstock.wire.messages import Message
+from penstock.wire.messages import Message, Subscribe
 from penstock.wire.requests import (
     Answer,
     Ask,
@@ -53,8 +55,15 @@ from penstock.wire.requests import (
     write_answer,
 )
 from penstock.wire.sessions import Custody, Session, Stage
+from penstock.wire.stamps import Transit, stamped, unstamped
 
 _NO_WINDOW: Final = 2**62
+
+_TRANSITS_MAX: Final = 1_000
+"""Neighbours of which it is remembered how long their messages take."""
+
+_WAITED_S: Final = 0.1
+"""Seconds that a message has waited from which on what it says of the past is corrected."""
 
 TICK: Final = 0.25
 """Seconds between looks at who is away or slow."""
@@ -95,6 +104,7 @@ class Runtime:
         self._status = status
         self._watch = Watch(self, limits, times)
         self._meters = Meters()
+        self._transits: dict[tuple[str, int], Transit] = {}
         self._wakes: dict[float, Timer] = {}
         """When the core wants to be woken."""
 
@@ -134,7 +144,16 @@ class Runtime:
         # What is under way is bounded by the windows of clients. If brokers waited for each other as well,
         # they might do so in a circle, and one slow reader would hold up all that goes over the same link.
         link = Link(name, session_id, Session(_NO_WINDOW), False, name, dialed, incarnation)
+        link.transit = self._transit_of(name, incarnation)
         return self._add(link, LinkUp(incarnation=incarnation), now)
+
+    def _transit_of(self, name: str, incarnation: int) -> Transit:
+        """What is known of how long messages of a neighbour take, in this life of its."""
+        known = self._transits.pop((name, incarnation), None) or Transit()
+        self._transits[name, incarnation] = known
+        if len(self._transits) > _TRANSITS_MAX:
+            del self._transits[next(iter(self._transits))]
+        return known
 
     def add_client(self, hello: Hello, identity: Identity, now: float) -> Link:
         """A client is there, with a new session."""
@@ -291,13 +310,21 @@ class Runtime:
         """A neighbour says something."""
         link.session.dealt_with(number)
         self.dirty[link] = None
+        at, content = unstamped(content)
         message = self.codec.read(content)
+        waited = link.transit.waited(at, now)
         if isinstance(message, Returned):
             link.session.fail(message.number)
         elif isinstance(message, TraceReport):
             self.tracing.add(message.trace, link.name, message.json)
         else:
-            self.handle(message, link.name, now)
+            self.handle(message.aged(waited) if waited > _WAITED_S else message, link.name, now)
+
+    def say(self, link: Link, message: Any, custody: Custody | None = None) -> None:
+        """Send a neighbour a message."""
+        data = stamped(self.codec.write(message), self.world.time())
+        link.session.push_message(data, custody)
+        self.dirty[link] = None
 
     def handle(self, message: Message, link: str, now: float) -> list[Effect]:
         """Have the core take a message, and carry out what it leads to."""
@@ -348,7 +375,7 @@ class Runtime:
         try:
             if isinstance(found, Exception):
                 raise found
-            effects = self.handle(found or message_of(request), link.name, now)
+            effects = self.handle(self._as_sent(found or message_of(request), now), link.name, now)
         except (FilterError, LimitError) as error:
             return Denied(request.request, "filter", str(error))
         refused = [effect for effect in effects if isinstance(effect, Refuse)]
@@ -358,6 +385,18 @@ class Runtime:
         if isinstance(request, Offer):
             link.born[str(request.key)] = now
         return Done(request.request)
+
+    def _as_sent(self, message: Message, now: float) -> Message:
+        """What a client asks for, if this process has stood still since the client asked."""
+        stood = self.standstill.seconds(now)
+        if not stood or not isinstance(message, Subscribe) or not message.seconds:
+            return message
+        return msgspec.structs.replace(
+            message,
+            seconds=message.seconds + stood,
+            age=message.age + stood,
+            before=tuple((age + stood, predicate) for age, predicate in message.before),
+        )
 
     def _answer(self, link: Link, answer: Answer) -> None:
         if link.session.message_bytes > self.limits.queue_bytes:
@@ -428,8 +467,7 @@ class Runtime:
         elif isinstance(effect.message, Block):
             self._send_block(link, effect.message, custody, now, frame)
         else:
-            link.session.push_message(self.codec.write(effect.message))
-            self.dirty[link] = None
+            self.say(link, effect.message)
 
     def _send_block(
         self,

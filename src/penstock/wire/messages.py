@@ -57,6 +57,10 @@ class Message(
         """The messages in it, or itself."""
         return (self,)
 
+    def aged(self, seconds: float) -> "Message":
+        """The same, if it was sent so long ago: what it says of the last seconds is about more of them."""
+        return self
+
     def size(self) -> int:
         """Its bytes on the wire, without the frame."""
         return len(encode(self))
@@ -107,6 +111,9 @@ class Unreachable(Message, frozen=True, gc=False):
 
     tree: Tree
     silent: float = 0.0
+
+    def aged(self, seconds: float) -> "Unreachable":  # noqa: D102
+        return Unreachable(self.tree, self.silent + seconds)
 
 
 class Subscribe(Message, frozen=True, gc=False):
@@ -172,6 +179,10 @@ class CatchUp(Message, frozen=True, gc=False):
     number: int
     seconds: float
 
+    def aged(self, seconds: float) -> "CatchUp":  # noqa: D102
+        # Without seconds, nothing is asked for.
+        return CatchUp(self.tree, self.number, self.seconds + seconds) if self.seconds else self
+
 
 class CaughtUp(Message, frozen=True, gc=False):
     """All that was asked for with this number has been sent before this; but for so many events.
@@ -200,6 +211,10 @@ class Control(_Numbered, frozen=True, gc=False):
     @property
     def parts(self) -> Sequence[Message]:  # noqa: D102
         return self.bodies
+
+    def aged(self, seconds: float) -> "Control":  # noqa: D102
+        bodies = tuple(body.aged(seconds) for body in self.bodies)
+        return Control(self.session, self.number, bodies)  # type: ignore[arg-type]
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102
         bodies = [{"kind": body.kind, **body.brief(text)} for body in self.bodies]

@@ -83,7 +83,10 @@ class Advertising:
         if known is None or known.filter != predicate:
 
             def on_bound(link: str, at: float) -> None:
-                if known is None and way != HERE:
+                if known is None and way == HERE:
+                    # Its publisher may have been at another broker before.
+                    self._catching.miss_earlier(link, tree, at)
+                elif known is None:
                     self._miss_new(tree, link, lost_since, at)
 
             self._subscribing.bind(tree, predicate, on_bound)

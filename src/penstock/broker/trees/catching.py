@@ -144,9 +144,9 @@ class Catching:
             if self.is_on:
                 self._note(tree, since, link, Asker(0, now, now + ANSWERED_KEEPS * self._keep))
                 self._ask(tree, now)
-                self._miss_earlier(link, tree, now)
+                self.miss_earlier(link, tree, now)
 
-    def _miss_earlier(self, link: str, tree: Tree, now: float) -> None:
+    def miss_earlier(self, link: str, tree: Tree, now: float) -> None:
         """A client that has come may have missed what a publisher's earlier broker acknowledged, and kept.
 
         If that broker can be reached, it is asked itself: its tree is known then.

@@ -448,7 +448,7 @@ def _up_to(most: int, costs: Iterator[int]) -> Iterator[int]:
 
 
 def _cost(a: Predicate, b: Predicate, heft: Heft) -> int:
-    """What it costs to compare two predicates, of the second of which it is known how heavy its filters are."""
+    """What it costs to compare two predicates; of the second it is known how heavy its filters are."""
     pairs = len(a.filters) * len(b.filters)
     if not any(heft):
         return 1 + pairs // _PAIRS
