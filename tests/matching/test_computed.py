@@ -220,3 +220,18 @@ def test_a_filter_that_comes_has_no_earlier_one_parsed_or_compiled_again(
         assert matcher.match(good(region=f"r{i}")) == [i]
     assert read == []
     assert sizes == [1] * 40
+
+
+def test_a_large_box_is_not_repeated_with_each_alternative() -> None:
+    box = " and ".join(f"c{i} = {i}" for i in range(100))
+    clauses = " and ".join(f"({' or '.join(f'd{i}_{j} = 1' for j in range(20))})" for i in range(10))
+    predicate = parse(f"{box} and {clauses}")
+    assert len(predicate.filters[0].clauses) == 10
+    (known,) = [computed._alternatives(f) for f in predicate.filters]
+    assert len(known.builder._sets) <= 100 + 200 * (computed._GUARDS + 1)
+    matcher = Matcher([("large", predicate)])
+    event = {f"c{i}": i for i in range(100)} | {f"d{i}_{i}": 1 for i in range(10)}
+    assert matcher.match(event) == ["large"]
+    # Every condition of the box is tested, not only those that are tested first.
+    assert all(matcher.match(event | {f"c{i}": -1}) == [] for i in range(100))
+    assert all(matcher.match(event | {f"d{i}_{i}": 0}) == [] for i in range(10))

@@ -78,3 +78,34 @@ def test_a_matcher_with_many_names_takes_no_more(monkeypatch: pytest.MonkeyPatch
     for n in range(500):
         engine.remove(parse(f"n{n} = 1"))
     assert len(engine._shards) == 1
+
+
+def test_clauses_of_filters_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "_DEAD_MAX", 100)
+    engine, stays = EngineMatching(), parse("x > 5")
+    engine.add(stays)
+    for number in range(30):
+        predicate = parse(f"{' and '.join(f'(a{i} != 1 or b{i} != 1)' for i in range(12))} and q != {number}")
+        assert predicate.filters[0].clauses
+        engine.add(predicate)
+        engine.remove(predicate)
+    event = Event({"x": 6, "q": 1})
+    block = Block.of(Header("", ""), [1], [encode_event(event)])
+    # Also if nothing more comes but events.
+    for _ in range(3):
+        assert engine.match_block(block).filters.size == 1
+    assert len(engine._shards) == 1
+    assert engine._shards[0]._dead <= 100
+    assert engine.match(event) == [stays]
+
+
+def test_a_predicate_that_is_asked_for_once_has_no_matcher_made_for_it() -> None:
+    engine, predicate = EngineMatching(), parse("n1 = 1")
+    expected = [predicate.matches(event) for event in EVENTS]
+    for _ in range(matching._OFTEN):
+        assert engine.holds(predicate, BLOCK).tolist() == expected
+        assert isinstance(engine._checkers[predicate], int)
+    # One that is asked for often has.
+    assert engine.holds(predicate, BLOCK).tolist() == expected
+    assert not isinstance(engine._checkers[predicate], int)
+    assert engine.holds(predicate, BLOCK).tolist() == expected

@@ -7,9 +7,9 @@ of any attribute of an event or of a filter.
 
 Before a batch is matched, it is completed: each event gets the computed attributes that are true of it. These
 are found by matching, too. In tables of their own, each clause of a filter is an id, and has a filter for
-each of its alternatives: the box and that alternative. The attribute is true where all clauses of
-its filter were found. So an event that does not match the box costs no more than for any other filter. A
-batch is left as it is where no filter has clauses.
+each of its alternatives: that alternative, and a few conditions of the box. So an event that does not match
+these costs no more than for any other filter. The box is one more clause. The attribute is true where all
+clauses of its filter were found. A batch is left as it is where no filter has clauses.
 
 As in the store, what comes in small numbers stands in a delta, and large numbers are compiled: a client that
 sends one filter with clauses after another must not have all earlier ones compiled again.
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import InputError, PenstockError
 from penstock.filters.filter import Filter
+from penstock.filters.filter import box as narrow_box
 from penstock.filters.languages import sql
 from penstock.filters.valuesets import ValueSet
 from penstock.matching.batch import TRUE, Batch
@@ -48,6 +49,9 @@ _DELTA_LONG_MAX: Final = 512
 
 _NO_NUMBERS: Final = np.zeros(0, np.int32)
 _NO_PLACES: Final = np.zeros(0, np.int64)
+
+_GUARDS: Final = 4
+"""Conditions of a box that are tested with each alternative."""
 
 _REMEMBERED: Final = 4_096
 """Filters with clauses that need not be parsed when their names come up."""
@@ -105,8 +109,15 @@ def _alternatives(f: Filter) -> _Alternatives:
     from penstock.matching.columns import ColumnsBuilder
 
     box = f.without_clauses()
+    guard = box
     # A filter that is read without clauses, though it was not written so, is one clause.
-    boxes = [[box.intersection(one) for one in clause] for clause in f.clauses] or [[box]]
+    boxes: list[Iterable[Filter]] = [] if f.clauses else [[box]]
+    if len(box.conditions) > _GUARDS:
+        # All of a large box with each alternative would be the product of what a client can write.
+        narrow = sorted(box.conditions, key=lambda name: len(box.conditions[name].cuts))[:_GUARDS]
+        guard = narrow_box({name: box.conditions[name] for name in narrow})
+        boxes = [[box]]
+    boxes += [[guard.intersection(one) for one in clause] for clause in f.clauses]
     builder = ColumnsBuilder({})
     for place, clause in enumerate(boxes):
         for alternative in clause:

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from penstock.broker.needs import Found
+from penstock.broker.needs import Found, holds
 from penstock.filters.predicate import Predicate
 from penstock.matching import warming
 from penstock.matching.computed import name_of
@@ -28,8 +28,16 @@ _REMOVED_TOGETHER: Final = 64
 _NAMES_MAX: Final = 8_192
 """Names of attributes in a matcher; then another is begun. Learning new ones takes some milliseconds then."""
 
+_DEAD_MAX: Final = 10_000
+"""Alternatives of clauses in a matcher whose filters are gone; then another is begun. A matcher forgets them
+only with everything else."""
+
 _MOVED: Final = 2
-"""Filters that leave a matcher which is mostly empty, whenever another filter comes."""
+"""Filters that leave a matcher which is mostly empty, whenever something comes."""
+
+_FEW: Final = 16
+_OFTEN: Final = 3
+"""Blocks of so few events are held against a predicate one by one, the first times that it is asked for."""
 
 _CHECKERS_MAX: Final = 1_000
 """Predicates for which a matcher of their own is kept ready: advertisements and grants in use."""
@@ -49,6 +57,8 @@ class Shard:
         self.numbers: dict[int, None] = {}
         self._added = 0
         """How many filters it has ever had."""
+        self._dead = 0
+        """How many alternatives of clauses those had that are gone."""
         self._removed: list[int] = []
 
     @property
@@ -56,15 +66,21 @@ class Shard:
         """Whether most of its filters are gone."""
         return 2 * len(self.numbers) < self._added
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it remembers so much that is gone, or may be, that another should take its place."""
+        return self.matcher.name_count > _NAMES_MAX or self._dead > _DEAD_MAX
+
     def add(self, number: int, predicate: Predicate) -> None:
         """Know a filter."""
         self.matcher.add(number, predicate)
         self.numbers[number] = None
         self._added += 1
 
-    def remove(self, number: int) -> list[int]:
+    def remove(self, number: int, predicate: Predicate) -> list[int]:
         """Forget a filter, soon; returns the numbers that are not found any more."""
         del self.numbers[number]
+        self._dead += sum(len(clause) for f in predicate.filters for clause in f.clauses)
         self._removed.append(number)
         # Quicker for many at once.
         return self.flush() if len(self._removed) >= _REMOVED_TOGETHER or not self.numbers else []
@@ -87,7 +103,8 @@ class EngineMatching:
         self._known: list[Predicate | None] = []
         self._shard_of: list[Shard] = []
         self._free: list[int] = []
-        self._checkers: OrderedDict[Predicate, Matcher] = OrderedDict()
+        self._checkers: OrderedDict[Predicate, Matcher | int] = OrderedDict()
+        """A matcher, or how often there was no need of one."""
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -101,10 +118,7 @@ class EngineMatching:
 
     def add(self, predicate: Predicate) -> None:
         """Know a filter."""
-        last = self._shards[-1]
-        if last.matcher.name_count > _NAMES_MAX:
-            last = Shard()
-            self._shards.append(last)
+        last = self._last()
         number = self._free.pop() if self._free else len(self._known)
         last.add(number, predicate)
         if number == len(self._known):
@@ -112,7 +126,14 @@ class EngineMatching:
             self._shard_of.append(last)
         self._known[number], self._shard_of[number] = predicate, last
         self._numbers[predicate] = number
-        self._move_on()
+        if len(self._shards) > 1:
+            self._move_on()
+
+    def _last(self) -> Shard:
+        """The matcher that takes what comes."""
+        if self._shards[-1].is_full:
+            self._shards.append(Shard())
+        return self._shards[-1]
 
     def remove(self, predicate: Predicate) -> None:
         """Forget a filter."""
@@ -120,8 +141,8 @@ class EngineMatching:
         # Until it is removed, the number stands for nothing.
         self._known[number] = None
         shard = self._shard_of[number]
-        self._free += shard.remove(number)
-        if not shard.numbers and len(self._shards) > 1:
+        self._free += shard.remove(number, predicate)
+        if self._last() is not shard and not shard.numbers:
             self._shards.remove(shard)
 
     def _move_on(self) -> None:
@@ -132,7 +153,8 @@ class EngineMatching:
             return
         for number in list(islice(sparse.numbers, _MOVED)):
             predicate = cast(Predicate, self._known[number])
-            self._free += [free for free in (*sparse.remove(number), *sparse.flush()) if free != number]
+            gone = (*sparse.remove(number, predicate), *sparse.flush())
+            self._free += [free for free in gone if free != number]
             last.add(number, predicate)
             self._shard_of[number] = last
         if not sparse.numbers:
@@ -146,6 +168,8 @@ class EngineMatching:
 
     def match_block(self, block: Block) -> Found:
         """The filters that match each event of a block. Raises EventError where one is not an event."""
+        if len(self._shards) > 1:
+            self._move_on()
         found = [shard.matcher.match_packed(block.data, block.offsets) for shard in self._shards]
         offsets, numbers = found[0].offsets, found[0].ids()
         if len(found) > 1:
@@ -159,10 +183,13 @@ class EngineMatching:
         """Whether events match one predicate: of a block, which."""
         if isinstance(events, Publish):
             return predicate.matches(events.event)
-        checker = self._checkers.pop(predicate, None)
-        if checker is None:
-            checker = Matcher([(0, predicate)])
+        checker = self._checkers.pop(predicate, 0)
+        if isinstance(checker, int):
+            # Somebody may have very many that are asked for once, and making a matcher takes a while.
+            checker = checker + 1 if len(events) <= _FEW and checker < _OFTEN else Matcher([(0, predicate)])
             if len(self._checkers) >= _CHECKERS_MAX:
                 self._checkers.popitem(last=False)
         self._checkers[predicate] = checker
+        if isinstance(checker, int):
+            return holds(predicate, events)
         return np.diff(checker.match_packed(events.data, events.offsets).offsets) > 0

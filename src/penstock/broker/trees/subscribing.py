@@ -214,17 +214,15 @@ class Subscribing:
 
     def unbind(self, tree: Tree) -> None:
         """What clients want does not come along this tree any more."""
-        todo = [(link, keys) for link, keys in self._table.bound(tree) if link in self._clients]
+        # Behind what neighbours are told of it, which looks at who is bound.
         self._tasks.pop(("bind", tree), None)
-        if todo:
-            self._tasks["bind", tree] = self._unbinding(tree, todo)
+        if self._table.is_bound(tree):
+            self._tasks["bind", tree] = self._unbinding(tree)
 
     def reoffer_all(self, tree: Tree, link: str | None) -> None:
         """A link has become the way to a tree, or is so no longer."""
-        if link in self.schemes:
-            todo = [item for item in self._table.bound(tree) if item[0] != link]
-            if todo:
-                self._tasks["ask", link, tree] = self._asking(link, todo)
+        if link in self.schemes and self._table.is_bound(tree):
+            self._tasks["ask", link, tree] = self._asking(link, tree)
 
     def reoffer_everywhere(self, tree: Tree) -> None:
         """A tree is gone."""
@@ -264,8 +262,8 @@ class Subscribing:
         client = self._clients.get(source.link)
         return client is not None and source.key in client.names
 
-    def _asking(self, link: str, todo: list[tuple[str, list[Key]]]) -> Iterator[int]:
-        for source in _sources(todo):
+    def _asking(self, link: str, tree: Tree) -> Iterator[int]:
+        for source in _sources(self._table.bound(tree)):
             self._reoffer(source, link)
             yield _CHANGE
 
@@ -293,8 +291,8 @@ class Subscribing:
                     on_bound(source.link, self._now)
             yield _cost(entry.filter, predicate, heft)
 
-    def _unbinding(self, tree: Tree, todo: list[tuple[str, list[Key]]]) -> Iterator[int]:
-        for source in _sources(todo):
+    def _unbinding(self, tree: Tree) -> Iterator[int]:
+        for source in _sources(self._table.bound(tree)):
             entry = self._table.get(source)
             if entry is not None and tree in entry.trees and self._is_wanted(source):
                 self._table.rebind(source, entry.trees - {tree})
