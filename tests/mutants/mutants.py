@@ -34,6 +34,8 @@ class Mutant(NamedTuple):
         return source.replace(self.old, self.new)
 
 
+_SUBSCRIBING: Final = "broker/trees/subscribing.py"
+_SLICES: Final = "tests/broker/test_slices.py::"
 _SESSIONS: Final = "wire/sessions.py"
 _RUNTIME: Final = "node/runtime.py"
 _TURNS: Final = "node/turns.py"
@@ -316,8 +318,8 @@ _RESCUE: Final = (
     Mutant(
         "ack-before-returned",
         _PASSING,
-        "        session.push_message(first, custody, urgent=link.is_client)\n",
-        "        session.push_message(first, urgent=link.is_client)\n",
+        "        self._runtime.say(link, Returned(frame.number), told)\n",
+        "        self._runtime.say(link, Returned(frame.number))\n",
         "events are acknowledged before the other side knows that they came back",
         "tests/node/test_runtime.py::test_events_of_a_neighbour_that_cannot_be_passed_on_are_returned_to_it",
     ),
@@ -363,8 +365,8 @@ _FAILOVER: Final = (
     Mutant(
         "published-again-unmarked",
         _OUTLET,
-        "header = msgspec.structs.replace(block.header, rescued=mark)",
-        "header = block.header",
+        "header = msgspec.structs.replace(block.header, rescued=mark, age=age)",
+        "header = msgspec.structs.replace(block.header, age=age)",
         "events that a client publishes again are dropped as duplicates",
         _FOUND + "test_what_is_published_again_at_a_broker_that_has_had_it_goes_on_to_those_who_have_not",
     ),
@@ -566,10 +568,74 @@ _LEASES: Final = (
     Mutant(
         "earlier-broker-forgotten",
         _CATCHING,
-        "                self._miss_earlier(link, tree, now)\n",
+        "                self.miss_earlier(link, tree, now)\n",
         "",
         "a client whose broker died too is not told what the publisher's broker took with it",
         "tests/sim/test_whole_plans.py::test_who_was_away_and_lost_its_own_broker_too_is_told_by_the_publisher",
+    ),
+    Mutant(
+        "earlier-broker-of-a-neighbour-only",
+        _ADVERTISING,
+        "                    self._catching.miss_earlier(link, tree, at)\n",
+        "                    pass\n",
+        "a client is not told what was lost with the earlier broker of a publisher that comes to its own",
+        _PLANS + "test_seeds_that_failed_pass",
+    ),
+    Mutant(
+        "age-of-messages-ignored",
+        _RUNTIME,
+        "message.aged(waited) if waited > _WAITED_S else message",
+        "message",
+        "a broker that stood still asks for too little of what it missed",
+        _PLANS + "test_seeds_that_failed_pass",
+    ),
+    Mutant(
+        "published-again-without-age",
+        _OUTLET,
+        "age = 0.0 if accepted_at is None else self._world.time() - accepted_at",
+        "age = 0.0",
+        "a subscription gets an event that was acknowledged before it was made",
+        _PLANS + "test_what_is_published_again_after_it_was_acknowledged_is_not_for_later_subscriptions",
+    ),
+    Mutant(
+        "age-stands-still-while-events-wait",
+        _PASSING,
+        "age=header.age + seconds",
+        "age=header.age",
+        "a subscription that was made while such an event waited gets it",
+        _PLANS + "test_what_is_published_again_after_it_was_acknowledged_is_not_for_later_subscriptions",
+    ),
+    Mutant(
+        "change-forgets-what-was-missed",
+        _SUBSCRIBING,
+        "        pending = self._pending.pop((link, message.key), None)\n",
+        "        pending, _old = None, self._pending.pop((link, message.key), None)\n",
+        "a filter that changes before it is bound forgets what its client missed",
+        _SLICES + "test_what_a_client_missed_is_asked_for_though_its_filter_changes_before_it_is_bound",
+    ),
+    Mutant(
+        "departed-clients-are-neighbours",
+        _SUBSCRIBING,
+        "            self._table.departed.add(link)\n",
+        "",
+        "events for a client that has left are sent to nobody, and waited for",
+        _SLICES + "test_a_client_that_has_left_gets_nothing_while_its_subscriptions_are_forgotten",
+    ),
+    Mutant(
+        "bound-to-everything",
+        _SUBSCRIBING,
+        "            is_wanted = overlaps(entry.filter, predicate)\n",
+        "            is_wanted = True\n",
+        "neighbours are asked for what they do not advertise",
+        _SLICES + "test_a_subscription_is_bound_to_no_tree_that_it_does_not_overlap",
+    ),
+    Mutant(
+        "given-up-at-the-next-look",
+        _RUNTIME,
+        "        if link.is_given_up and not link.session.is_waiting:\n            custody = None\n",
+        "",
+        "each event for a reader that was given up waits for the next look at who is slow",
+        _FOUND + "test_nobody_waits_for_a_reader_that_has_been_given_up_at_another_broker",
     ),
     Mutant(
         "goodbye-not-said",
@@ -965,9 +1031,8 @@ _BURDENS: Final = (
         "reader-never-let-go",
         _WATCHING,
         "            if link.waited(now) > times.patience:\n                link.session.release_sent()\n"
-        "            elif 0 < link.session.first_unacked <= overdue:\n"
-        "                link.session.release_sent(overdue)\n",
-        "",
+        "                if not link.is_given_up:\n",
+        "            if link.waited(now) > 1e9:\n                if not link.is_given_up:\n",
         "a reader that never acknowledges holds its publishers for ever",
     ),
     Mutant(

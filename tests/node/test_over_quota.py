@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 from penstock.filters.parsing import parse
 from penstock.model.events import Event
 from penstock.model.names import Key
+from penstock.node.passing import _from_client
 from penstock.node.settings import Limits
 from penstock.sim.clients import Client as SimClient
 from penstock.sim.observers import Observer
 from penstock.sim.whole.network import WholeNetwork
+from penstock.wire.blocks import Block, Header
+from penstock.wire.events import encode_event
 from penstock.wire.frames import Kind
 from penstock.wire.messages import Publish
 from penstock.wire.requests import Offer, Want
@@ -135,3 +138,14 @@ def test_in_virtual_time_a_reader_over_its_quota_holds_no_publisher_anywhere() -
     network.run(began + 40.0)
     assert len(settled.at["eve"]) == 200
     assert settled.got == {"ann": 201, "eve": 201}
+
+
+@given(st.floats(), st.integers(0, 255), st.booleans())
+def test_of_their_way_clients_may_say_when_events_were_acknowledged_and_nothing_else(
+    age: float, hops: int, replay: bool
+) -> None:
+    event = encode_event(Event({"x": 1}))
+    block = Block.of(Header("1", "", hops, 7, "trace", replay=replay, age=age), [1], [event])
+    header = _from_client(block).header
+    assert (header.tree, header.hops, header.rescued, header.replay) == ("1", 0, 7, False)
+    assert header.age == (age if 0 < age < 1e9 else 0.0)
