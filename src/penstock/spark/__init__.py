@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.spark.analysis.similarity import TRACE, history_from_trace, similarity
     from penstock.spark.analysis.sweep import sweep
     from penstock.spark.layout import Layout
+    from penstock.spark.python import use
     from penstock.spark.routing import explain, route
     from penstock.spark.session import builder
     from penstock.spark.sinks import ConsoleSink, ForeachSink, JsonLinesSink, ParquetSink, PenstockSink
@@ -46,6 +47,7 @@ __all__ = [
     "save_table",
     "similarity",
     "sweep",
+    "use",
 ]
 
 _HOMES = {
@@ -70,6 +72,7 @@ _HOMES = {
     "save_table": "subscriptions",
     "similarity": "analysis.similarity",
     "sweep": "analysis.sweep",
+    "use": "python",
 }
 
 

@@ -21,6 +21,7 @@ from penstock.spark.events import Attribute, attributes_of
 from penstock.spark.expecting import expectations
 from penstock.spark.layout import Choice, Facts, Layout
 from penstock.spark.placing import Share, cores_of, is_local, memory_of, place, scratch_folder
+from penstock.spark.python import ready
 from penstock.spark.shipping import Where
 from penstock.spark.subscriptions import Invalid, check_static, save_table
 from penstock.spark.tables import Table
@@ -144,6 +145,7 @@ def route(
 
 def routed_by(events: "DataFrame", table: Table, wish: Wish, choice: Choice, where: Where) -> "DataFrame":
     """The events routed by a table that workers find at a place, in a layout that was chosen."""
+    ready(events.sparkSession)
     columns = _event_columns(events.schema, wish)
     given = _given_schema(events.schema, wish, table)
     task = Task(

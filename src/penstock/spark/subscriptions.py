@@ -28,6 +28,7 @@ from penstock.spark.encoding import (
 )
 from penstock.spark.expecting import SAMPLE
 from penstock.spark.places import write_whole
+from penstock.spark.python import ready
 from penstock.spark.shipping import block_name
 from penstock.spark.tables import REJECTED, BlockFacts, Table, checked_folder, new_version, publish
 
@@ -119,6 +120,7 @@ def check_subscriptions(subscriptions: "DataFrame", *, language: Language = "sql
     checked_columns(subscriptions.schema)
     check_choice("language", language, LANGUAGES)
     schema = "id string, filter string, error string"
+    ready(subscriptions.sparkSession)
     return _chosen(subscriptions).mapInArrow(partial(_rejected_rows, language), schema)
 
 
@@ -179,6 +181,7 @@ def _on_driver(
     sample: "pa.Table | None",
 ) -> _Made:
     """Have workers parse, and compile what they give here."""
+    ready(subscriptions.sparkSession)
     packed = _chosen(subscriptions).mapInArrow(partial(_packed_pieces, language), "piece binary").toArrow()
     found = [unpack(data.as_py()) for data in packed.column("piece")]
     # Where there are no rows, it is still known whether they would have subscribers.
@@ -203,6 +206,7 @@ def _on_executors(
     """Have each worker compile a range of ids and write it into the folder, which all share."""
     from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
+    ready(subscriptions.sparkSession)
     chosen = _chosen(subscriptions).withColumn("id", F.col("id").cast("string"))
     cut_by_id = chosen.repartitionByRange(blocks, F.col("id"))
     task = partial(_written_block, str(folder), language, sample)

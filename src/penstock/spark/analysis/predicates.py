@@ -24,6 +24,7 @@ from penstock.filters.valuesets import Presence, ValueSet
 from penstock.model.values import Family
 from penstock.routing.shape import Shape, shape_of
 from penstock.spark.choices import check_choice
+from penstock.spark.python import ready
 from penstock.spark.subscriptions import check_static, checked_columns
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def parsed(subscriptions: "DataFrame", language: Language = "sql") -> Parsed:
     check_choice("language", language, LANGUAGES)
     check_static(subscriptions)
     checked_columns(subscriptions.schema)
+    ready(subscriptions.sparkSession)
     texts = (
         subscriptions.select(F.col("id").cast("string").alias("id"), "filter")
         .groupBy("id")

@@ -49,6 +49,7 @@ from penstock.spark.analysis.summaries import (
     summary_of,
 )
 from penstock.spark.events import Attribute, attributes_of
+from penstock.spark.python import ready
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,6 +139,7 @@ def _profiles(
 
 def _first_look(events: "DataFrame", attributes: list[Attribute]) -> dict[int, Summary]:
     """A summary of each attribute, by its place."""
+    ready(events.sparkSession)
     flat = events.select(*(_column(attribute, at) for at, attribute in enumerate(attributes)))
     parts = flat.mapInArrow(partial(summarise, len(attributes)), _SUMMARIES)
     rows = parts.repartition("attribute").mapInArrow(merge_summaries, _SUMMARIES).collect()

@@ -39,6 +39,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.errors import InputError
+from penstock.spark.python import ready
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,6 +164,7 @@ def history_from_trace(lines: "DataFrame") -> "DataFrame":
     )
     # All lines of a publication in one task, one after the other.
     together = told.repartition("origin", "number").sortWithinPartitions("origin", "number", "at")
+    ready(lines.sparkSession)
     return together.mapInArrow(history_of_batches, HISTORY)
 
 

@@ -25,6 +25,7 @@ from penstock.sim.calibrate import calibrate
 from penstock.sim.results import Phase, Result
 from penstock.sim.scenario import Scenario, convert, shipped_texts
 from penstock.sim.simulate import Simulation
+from penstock.spark.python import ready
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,6 +96,7 @@ def sweep(
     columns = _result_columns(scenarios.columns)
     tasks = min(parallelism or len(rows), len(rows)) or 1
     numbered = [(*row, number % tasks) for number, row in enumerate(rows)]
+    ready(scenarios.sparkSession)
     spread = scenarios.sparkSession.createDataFrame(numbered, _numbered(scenarios.schema))
     simulate = partial(_simulate_batches, given=tuple(scenarios.columns), settings=names, columns=columns)
     return spread.repartitionById(tasks, _TASK).mapInArrow(simulate, _schema(scenarios.schema, columns))
