@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
 from penstock.broker.core import Core
 from penstock.broker.effects import Behind, Deliver, Effect, Keep, Missed, Refuse, Replay, Send, Wake
 from penstock.broker.local import Ending, LinkDown, LinkUp, Load, Tick, Woken
@@ -37,7 +35,7 @@ from penstock.wire.blocks import Block
 from penstock.wire.codec import Codec, Returned, TraceReport
 from penstock.wire.frames import Kind
 from penstock.wire.greetings import Hello, read_refused
-from penstock.wire.messages import Message, Subscribe
+from penstock.wire.messages import Message
 from penstock.wire.requests import (
     Answer,
     Ask,
@@ -375,7 +373,7 @@ class Runtime:
         try:
             if isinstance(found, Exception):
                 raise found
-            effects = self.handle(self._as_sent(found or message_of(request), now), link.name, now)
+            effects = self.handle(found or message_of(request), link.name, now)
         except (FilterError, LimitError) as error:
             return Denied(request.request, "filter", str(error))
         refused = [effect for effect in effects if isinstance(effect, Refuse)]
@@ -385,18 +383,6 @@ class Runtime:
         if isinstance(request, Offer):
             link.born[str(request.key)] = now
         return Done(request.request)
-
-    def _as_sent(self, message: Message, now: float) -> Message:
-        """What a client asks for, if this process has stood still since the client asked."""
-        stood = self.standstill.seconds(now)
-        if not stood or not isinstance(message, Subscribe) or not message.seconds:
-            return message
-        return msgspec.structs.replace(
-            message,
-            seconds=message.seconds + stood,
-            age=message.age + stood,
-            before=tuple((age + stood, predicate) for age, predicate in message.before),
-        )
 
     def _answer(self, link: Link, answer: Answer) -> None:
         if link.session.message_bytes > self.limits.queue_bytes:
