@@ -100,7 +100,8 @@ def test_one_protocol_can_be_aimed_at(monkeypatch: pytest.MonkeyPatch, capsysbin
     arguments = ("--seeds", "12", "--jobs", "2", "--json", "--protocol")
     status, out, _err = run(capsysbinary, *arguments, "flood")
     assert (status, json.loads(out)["runs"]) == (0, 12)
-    monkeypatch.setattr(FloodNode, "_leave", lambda *_arguments: None)
+    # No neighbour is sent anything.
+    monkeypatch.setattr(FloodNode, "targets", lambda *_arguments: ())
     here = ("--seeds", "30", "--jobs", "1", "--json", "--protocol")
     status, out, _err = run(capsysbinary, *here, "flood")
     assert status == 1
