@@ -603,7 +603,7 @@ _LEASES: Final = (
         "age=header.age + seconds",
         "age=header.age",
         "a subscription that was made while such an event waited gets it",
-        _PLANS + "test_what_is_published_again_after_it_was_acknowledged_is_not_for_later_subscriptions",
+        "tests/node/test_over_quota.py::test_events_that_wait_grow_older_if_they_have_an_age",
     ),
     Mutant(
         "change-forgets-what-was-missed",

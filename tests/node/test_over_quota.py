@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from penstock.filters.parsing import parse
 from penstock.model.events import Event
 from penstock.model.names import Key
-from penstock.node.passing import _from_client
+from penstock.node.passing import _from_client, _older
 from penstock.node.settings import Limits
 from penstock.sim.clients import Client as SimClient
 from penstock.sim.observers import Observer
@@ -149,3 +149,10 @@ def test_of_their_way_clients_may_say_when_events_were_acknowledged_and_nothing_
     header = _from_client(block).header
     assert (header.tree, header.hops, header.rescued, header.replay) == ("1", 0, 7, False)
     assert header.age == (age if 0 < age < 1e9 else 0.0)
+
+
+def test_events_that_wait_grow_older_if_they_have_an_age() -> None:
+    block = Block.of(Header("1", "", age=5.0), [1], [encode_event(Event({"x": 1}))])
+    assert _older(block, 3.0).header.age == 8.0
+    new = Block.of(Header("1", ""), [1], [encode_event(Event({"x": 1}))])
+    assert _older(new, 3.0) is new
