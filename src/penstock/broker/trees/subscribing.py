@@ -10,7 +10,7 @@ between two slices. Events go to clients meanwhile as their filters match. A que
 behind the subscriptions that it is for, and so waits until nothing is owed to its neighbour.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -29,8 +29,6 @@ from penstock.wire.messages import NO_TREES, Body, CatchUp, Subscribe, Unsubscri
 
 _PAIRS: Final = 16
 """Pairs of filters that are compared at the cost of one step."""
-
-_LIGHT: Final = Heft(0, 0)
 
 _CHANGE: Final = 4
 """What it costs to ask a neighbour for something else, or to forget a subscription."""
@@ -275,7 +273,7 @@ class Subscribing:
         on_bound: Callable[[str, float], None],
     ) -> Iterator[int]:
         bound: set[str] = set()
-        heft = Heft.greatest(predicate.filters) if predicate.filters else _LIGHT
+        heft = _heft(predicate)
         for source in _sources(todo):
             entry = self._table.get(source)
             if entry is None or not self._is_wanted(source):
@@ -285,7 +283,7 @@ class Subscribing:
             if is_wanted != (tree in entry.trees):
                 self._table.rebind(source, entry.trees ^ {tree})
             if is_wanted:
-                self._owe_ways(source, (tree,))
+                self._owe_ways(source, tree)
                 if source.link not in bound:
                     bound.add(source.link)
                     on_bound(source.link, self._now)
@@ -305,7 +303,7 @@ class Subscribing:
         predicate: Predicate,
         pending: "_Pending",
     ) -> Iterator[int]:
-        heft = Heft.greatest(predicate.filters) if predicate.filters else _LIGHT
+        heft = _heft(predicate)
         for tree in list(self._trees.names()):
             branch, entry = self._trees.get(tree), self._table.get(source)
             if entry is None or not self._is_wanted(source):
@@ -327,10 +325,10 @@ class Subscribing:
             if self._table.get(before) is not None:
                 self.drop(before)
 
-    def _owe_ways(self, source: Source, trees: Iterable[Tree]) -> None:
-        """Have a subscription asked for where trees lead."""
+    def _owe_ways(self, source: Source, tree: Tree) -> None:
+        """Have a subscription asked for where a tree leads."""
         for link in self.schemes:
-            if not self._trees.asked_through(link).isdisjoint(trees):
+            if tree in self._trees.asked_through(link):
                 self._owe(source, link)
 
     # What is owed
@@ -443,6 +441,10 @@ def _up_to(most: int, costs: Iterator[int]) -> Iterator[int]:
             return
         most -= cost
         yield cost
+
+
+def _heft(predicate: Predicate) -> Heft:
+    return Heft.greatest(predicate.filters) if predicate.filters else Heft(0, 0)
 
 
 def _cost(a: Predicate, b: Predicate, heft: Heft) -> int:
