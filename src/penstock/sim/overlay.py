@@ -1,11 +1,12 @@
 """Brokers and the links between them: what is there, what is up, and who can reach whom."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from penstock.broker.core import Core
 from penstock.errors import PenstockError
 from penstock.sim.links import Direction, LinkModel
+from penstock.sim.parts import part_of, parts_of
 from penstock.wire.blocks import Block
 from penstock.wire.messages import Events, Message
 
@@ -83,18 +84,11 @@ class Overlay:
 
     def component(self, name: str) -> set[str]:
         """The brokers that can be reached from one that is running, itself among them."""
-        found, left = {name}, [name]
-        while left:
-            at = left.pop()
-            near = {other for other in self._directions[at] if self.is_up(at, other)} - found
-            found |= near
-            left += near
-        return found
+        return part_of(name, self._near)
 
     def components(self) -> list[set[str]]:
         """The running brokers, those that can reach each other together."""
-        found: list[set[str]] = []
-        for name in self.nodes:
-            if self.is_running(name) and not any(name in members for members in found):
-                found.append(self.component(name))
-        return found
+        return parts_of(filter(self.is_running, self.nodes), self._near)
+
+    def _near(self, name: str) -> Iterator[str]:
+        return (other for other in self._directions[name] if self.is_up(name, other))

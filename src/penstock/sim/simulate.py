@@ -334,7 +334,7 @@ class Simulation(Observer):
         """Publish events now that all is quiet; those who cannot be reached need not get them."""
         network = self.network
         network.counts = Counts()
-        reachable = {name: network.component(name) for name in network.nodes if network.is_running(name)}
+        reachable = {name: members for members in network.components() for name in members}
         probes = []
         if self._checks is not None:
             self._checks.probe()

@@ -22,6 +22,7 @@ from penstock.sim.clock import Clock
 from penstock.sim.counts import Counts
 from penstock.sim.links import LinkModel
 from penstock.sim.observers import Observers
+from penstock.sim.parts import part_of, parts_of
 from penstock.sim.whole.brokers import WholeNode
 from penstock.sim.whole.burdens import Burdens
 from penstock.sim.whole.clients import WholeClient
@@ -171,21 +172,20 @@ class WholeNetwork(Clock):
 
     def component(self, name: str) -> set[str]:
         """The brokers that can be reached from one that is running, itself among them."""
-        found, left = {name}, [name]
-        while left:
-            at = left.pop()
-            near = {b if a == at else a for a, b in self._edges if at in (a, b) and self.is_up(a, b)} - found
-            found |= near
-            left += near
-        return found
+        return part_of(name, self._near().__getitem__)
 
     def components(self) -> list[set[str]]:
         """The running brokers, those that can reach each other together."""
-        found: list[set[str]] = []
-        for name in self.nodes:
-            if self.is_running(name) and not any(name in members for members in found):
-                found.append(self.component(name))
-        return found
+        return parts_of(filter(self.is_running, self.nodes), self._near().__getitem__)
+
+    def _near(self) -> dict[str, list[str]]:
+        """The brokers one link away from each, as links are now."""
+        near: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for a, b in self._edges:
+            if self.is_up(a, b):
+                near[a].append(b)
+                near[b].append(a)
+        return near
 
     def _note(self) -> None:
         """Write down who can reach whom from now on."""
