@@ -98,8 +98,10 @@ def test_things_that_are_no_tables_or_lines_are_refused() -> None:
     m = Matcher()
     with pytest.raises(InputError, match="Arrow table"):
         m.add_constraints([{"id": 1}])
-    with pytest.raises(EventError, match="bytes"):
-        m.match_json('{"x": 1}')  # type: ignore[arg-type]
+    with pytest.raises(EventError, match="text or bytes"):
+        m.match_json(["x"])  # type: ignore[arg-type]
+    with pytest.raises(EventError, match="surrogates not allowed at character 1"):
+        m.match_json("{\ud800")
 
 
 def test_the_type_of_results_does_not_depend_on_what_matched() -> None:
@@ -270,8 +272,9 @@ def test_structs_are_matched_as_rows() -> None:
             m.match_batch(given)
 
 
-def test_json_lines_may_be_any_view_of_bytes() -> None:
-    m = Matcher({"a": "x = 1"})
+def test_json_lines_may_be_text_or_any_view_of_bytes() -> None:
+    m = Matcher({"a": "x = 1", "é": "x = 'é'"})
+    assert list(m.match_json('{"x": 1}\n{"x": "é"}')) == [["a"], ["é"]]
     assert list(m.match_json(memoryview(b'{ " x " : 1 } \n ')[::2])) == [["a"]]
 
 

@@ -206,13 +206,18 @@ class Matcher:
         return found[0] if len(found) == 1 else _joined(found, snapshot)
 
     def match_json(
-        self, lines: bytes | bytearray | memoryview, *, unsupported: Unsupported = "refuse"
+        self, lines: str | bytes | bytearray | memoryview, *, unsupported: Unsupported = "refuse"
     ) -> Matches:
         """What each event of JSON lines matches. Attributes that no filter names are not decoded."""
         from penstock.matching.json_events import read_json_lines
 
+        if isinstance(lines, str):
+            try:
+                lines = lines.encode()
+            except UnicodeEncodeError as error:
+                raise EventError(f"JSON lines: {error.reason} at character {error.start}") from None
         if not isinstance(lines, bytes | bytearray | memoryview):
-            raise EventError(f"JSON lines are matched from bytes, not from {type(lines).__name__}")
+            raise EventError(f"JSON lines are text or bytes, not {type(lines).__name__}")
         if isinstance(lines, memoryview) and not lines.c_contiguous:
             lines = lines.tobytes()
         snapshot = self._store.snapshot()
