@@ -146,7 +146,7 @@ SQL_EXAMPLES = [
     ("s like '50!%' escape '!'", "s = '50%'"),
     (
         "startswith(s, 'a') and endswith(s, 'z') and contains(s, '_')",
-        "s like 'a%' and s like '%\\_%' and s like '%z'",
+        "s like 'a%' and s like '%!_%' escape '!' and s like '%z'",
     ),
     ("s like '%_%'", "s like '_%'"),
     ("exists(x) or absent(y)", "x is not null or y is null"),

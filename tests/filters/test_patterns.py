@@ -1,12 +1,15 @@
 """LIKE patterns against regular expressions, and their relations against short strings."""
 
 import itertools
+import sqlite3
+from contextlib import closing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from brute import like
+from penstock import parse
 from penstock.errors import FilterError, LimitError
 from penstock.filters import patterns
 from strategies import PATTERNS
@@ -26,6 +29,20 @@ def test_a_pattern_matches_what_its_regular_expression_does(text: str, value: st
 def test_patterns_print_and_read_back(text: str) -> None:
     pattern = patterns.from_like(text)
     assert patterns.from_like(patterns.to_like(pattern)) == pattern
+
+
+@pytest.mark.property
+@given(
+    st.lists(st.sampled_from(["a", "!", "%", "_", r"\%", r"\_", r"\\"]), max_size=6).map("".join),
+    st.text(st.sampled_from("a!%_\\"), max_size=6),
+)
+def test_what_is_printed_means_the_same_to_sqlite(text: str, value: str) -> None:
+    predicate = parse(f"x like '{text}'")
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("pragma case_sensitive_like = on")
+        (found,) = database.execute(f"select {predicate.to_sql()} from (select ? as x)", [value]).fetchone()  # noqa: S608
+    assert bool(found) is like(value, text)
+    assert parse(predicate.to_sql()) == predicate
 
 
 @pytest.mark.property

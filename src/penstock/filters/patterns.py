@@ -21,6 +21,9 @@ ONE: Final = "\ud800"
 RUN: Final = "\ud801"
 DEFAULT_ESCAPE: Final = "\\"
 
+PORTABLE_ESCAPE: Final = "!"
+"""The escape in what is printed: an ordinary character in the literals of every engine."""
+
 _TRIES: Final = 64
 """How often a stretch with wildcards is looked for by its literal part before shift-and takes over."""
 
@@ -59,6 +62,27 @@ def to_like(pattern: Pattern) -> str:
     for plain in (DEFAULT_ESCAPE, "%", "_"):
         pattern = pattern.replace(plain, DEFAULT_ESCAPE + plain)
     return pattern.replace(RUN, "%").replace(ONE, "_")
+
+
+def to_portable(text: str) -> tuple[str, str]:
+    """Write a LIKE text for any engine; also the escape that has to be named, "" if there is none.
+
+    SQLite and DuckDB take a backslash for a plain character unless they are told, PostgreSQL and Spark for
+    an escape; and Spark takes one in any literal for an escape. So texts with one get another escape.
+    """
+    if DEFAULT_ESCAPE not in text:
+        return text, ""
+    escape = PORTABLE_ESCAPE
+    written: list[str] = []
+    characters = iter(text)
+    for character in characters:
+        if character == DEFAULT_ESCAPE:
+            character = next(characters)
+            written.append(escape if character in "%_" else "")
+        elif character == escape:
+            written.append(escape)
+        written.append(character)
+    return "".join(written), escape
 
 
 def has_wildcard(pattern: Pattern) -> bool:

@@ -418,17 +418,26 @@ def _write_constraint(constraint: Constraint) -> str:
     return f"{name} {operator} {write_literal(constraint.value)}"
 
 
-def _like(symbols: str) -> str:
-    return f"like {write_literal(patterns.to_like(symbols))}"
+def _like(text: str) -> str:
+    text, escape = patterns.to_portable(text)
+    return (
+        f"like {write_literal(text)} escape {write_literal(escape)}"
+        if escape
+        else f"like {write_literal(text)}"
+    )
+
+
+def _like_pattern(symbols: str) -> str:
+    return _like(patterns.to_like(symbols))
 
 
 _VALUE_WRITERS: Final[dict[str, Callable[..., str]]] = {
     "between": lambda ends: f"between {write_literal(ends[0])} and {write_literal(ends[1])}",
     "in": lambda values: f"in ({', '.join(write_literal(value) for value in values)})",
-    "like": lambda text: f"like {write_literal(text)}",
-    "prefix": lambda text: _like(text + patterns.RUN),
-    "suffix": lambda text: _like(patterns.RUN + text),
-    "substring": lambda text: _like(patterns.RUN + text + patterns.RUN),
+    "like": _like,
+    "prefix": lambda text: _like_pattern(text + patterns.RUN),
+    "suffix": lambda text: _like_pattern(patterns.RUN + text),
+    "substring": lambda text: _like_pattern(patterns.RUN + text + patterns.RUN),
     "exists": lambda _none: "is not null",
     "absent": lambda _none: "is null",
 }
