@@ -21,6 +21,7 @@ PUBLIC = {
     "Merge",
     "PenstockError",
     "Predicate",
+    "Schema",
     "Time",
     "ValueCounts",
     "connect",

@@ -29,6 +29,7 @@ from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import covers, identical, overlaps
 from penstock.model.events import Event
+from penstock.model.schema import Schema
 from penstock.model.values import Family, Time
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ __all__ = [
     "Merge",
     "PenstockError",
     "Predicate",
+    "Schema",
     "Time",
     "ValueCounts",
     "connect",

@@ -17,9 +17,10 @@ from penstock.cli.lines import Lines
 from penstock.cli.pool import cores, in_order
 from penstock.cli.progress import progress
 from penstock.errors import InputError
+from penstock.filters.asked import families_in
 from penstock.filters.predicate import Predicate
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
-from penstock.matching.computed import families_in, plain_names
+from penstock.matching.computed import plain_names
 from penstock.matching.matcher import Matcher
 from penstock.matching.reading import families_asked
 from penstock.matching.sampling import rows_of

@@ -10,9 +10,10 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.filters.asked import attributes_in
 from penstock.filters.filter import Filter
 from penstock.filters.valuesets import ValueSet
-from penstock.matching.computed import IS_TRUE, attributes_in, name_of
+from penstock.matching.computed import IS_TRUE, name_of
 from penstock.model.values import Family
 
 _EXACT: Final = 2**53

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import InputError, PenstockError
+from penstock.filters.asked import attributes_in
 from penstock.filters.filter import Filter
 from penstock.filters.filter import box as narrow_box
 from penstock.filters.languages import sql
@@ -148,17 +149,6 @@ def plain_names(names: Iterable[str]) -> list[str]:
 def filter_of(name: str) -> Filter:
     """The filter that a computed attribute stands for."""
     return _REMEMBERED_FILTERS.get(name).filter
-
-
-def attributes_in(f: Filter) -> list[str]:
-    """The attributes that a filter names, also in its clauses."""
-    return list(dict.fromkeys(name for box in f.boxes() for name in box.conditions))
-
-
-def families_in(f: Filter) -> set[tuple[str, Family]]:
-    """The families that a filter compares attributes with, also in its clauses."""
-    items = (item for box in f.boxes() for item in box.conditions.items())
-    return {(name, states.kind) for name, states in items if isinstance(states.kind, Family)}
 
 
 def with_attributes(names: Iterable[str]) -> dict[str, None]:

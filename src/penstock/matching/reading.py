@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.filters import valuesets
+from penstock.filters.asked import families_in
 from penstock.filters.filter import NEVER as NEVER_FILTER
 from penstock.filters.filter import Filter, box
 from penstock.filters.order import canonical_number
@@ -16,7 +17,7 @@ from penstock.filters.patterns import ONE, RUN
 from penstock.filters.valuesets import Presence, ValueSet
 from penstock.matching.columns import NEVER, PATTERN_ONLY, Columns, offsets_of
 from penstock.matching.compile import shape_of, symbols_of
-from penstock.matching.computed import families_in, filter_of, is_computed, raised
+from penstock.matching.computed import filter_of, is_computed, raised
 from penstock.matching.kernels import patterns as pattern_kernels
 from penstock.matching.kernels.read import read_conditions
 from penstock.matching.kernels.results import find_all

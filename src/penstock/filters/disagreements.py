@@ -1,0 +1,234 @@
+"""Where rules and events disagree: a rule then matches less than its author thinks, perhaps nothing.
+
+A rule on `amuont` is a correct filter, and so is a rule on a number where events have text. Neither ever
+matches, and nothing else would tell. What events have is known from counting them or from a schema:
+
+| problem | what is reported |
+|---|---|
+| unknown | rules name an attribute that no event has, or that the schema does not list |
+| family | rules compare it with a family that no event has there; they have another |
+| mixed | some events have it in a family that no rule compares it with |
+| skipped | some values of it were left out, because no rule can match them |
+| unmatchable | by the schema, none of its values can be matched |
+
+A rule is concerned if all that it asks of the attribute is in vain. So `x > 5 or x = 'a'` fits numbers and
+texts. A rule that asks only for absence (`x is null`) may well mean an attribute that is never there: it is
+concerned only where the name looks like a slip, and where a schema lists the names.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from penstock.filters.asked import Kind, kinds_in
+from penstock.filters.filter import Filter
+from penstock.filters.valuesets import Presence
+from penstock.model.names import Id
+from penstock.model.schema import Attribute, Schema
+from penstock.model.values import Family
+
+Problem = Literal["unknown", "family", "mixed", "skipped", "unmatchable"]
+
+IDS_SHOWN: Final = 10
+"""Ids that a report of a disagreement names: enough to find the rules, short enough for a log line."""
+
+_IDS_IN_TEXT: Final = 3
+_CLOSENESS: Final = 0.75
+"""How alike two names are for one to be suggested (difflib's ratio): one letter in four may be wrong."""
+
+
+class Disagreement(msgspec.Struct, frozen=True):
+    """One attribute about which rules and events, or rules and a schema, disagree."""
+
+    attribute: str
+    problem: Problem
+    asked: tuple[str, ...]
+    """The families that the rules concerned compare it with. Empty if they ask only whether it is there."""
+    seen: dict[str, int]
+    """The families that events have there, and how many values of each; by a schema, the families with 0."""
+    rules: int
+    """How many ids are concerned."""
+    ids: tuple[Id, ...]
+    """Some of them."""
+    suggestion: str | None = None
+    """A name that events do have and that was perhaps meant."""
+    events: int | None = None
+    """How many events were looked at; None where a schema tells."""
+    skipped: int = 0
+    """How many values were left out."""
+    detail: str = ""
+    """The first value that was left out, or the type in the schema."""
+
+    def __str__(self) -> str:
+        return _sentence(self)
+
+
+def _sentence(found: Disagreement) -> str:
+    name = f"{found.attribute!r:.80}"
+    who = _who(found)
+    hint = f"; did you mean {found.suggestion!r:.80}?" if found.suggestion is not None else ""
+    asked = " or a ".join(found.asked)
+    seen = " or a ".join(found.seen)
+    counted = ", ".join(f"{count:,}" for count in found.seen.values())
+    match found.problem:
+        case "unknown" if found.events is None:
+            return f"the schema has no attribute {name}, which {who} {_verb(found, 'name')}{hint}"
+        case "unknown":
+            return f"none of {found.events:,} events has {name}, which {who} {_verb(found, 'name')}{hint}"
+        case "family" if found.events is None:
+            return (
+                f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in the schema it is "
+                f"{found.detail}: no event can match"
+            )
+        case "family":
+            return (
+                f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in the events it is a {seen} "
+                f"({counted} values): no event can match"
+            )
+        case "mixed":
+            return (
+                f"{counted} values of {name} are a {seen}; rules compare it with a {asked} only, and match "
+                "none of these"
+            )
+        case "skipped":
+            return (
+                f"{found.skipped:,} values of {name}, which {who} {_verb(found, 'name')}, were left out: "
+                f"{found.detail}"
+            )
+        case "unmatchable":
+            return (
+                f"{who} {_verb(found, 'name')} {name}, which in the schema is {found.detail}: "
+                "no rule can match a value of this type"
+            )
+
+
+def _who(found: Disagreement) -> str:
+    shown = ", ".join(str(key) for key in found.ids[:_IDS_IN_TEXT])
+    if found.rules > _IDS_IN_TEXT:
+        shown += ", …"
+    counted = f"{found.rules:,} rule{'' if found.rules == 1 else 's'}"
+    return f"{counted} ({shown})" if shown else counted
+
+
+def _verb(found: Disagreement, verb: str) -> str:
+    return verb + "s" if found.rules == 1 else verb
+
+
+class Rules:
+    """The rules concerned by each disagreement, while they are looked through."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, Problem], tuple[set[Family], list[Id], int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(self, name: str, problem: Problem, kinds: Iterable[Kind], key: Id) -> None:
+        """Take note of one rule, which has not been noted for this before."""
+        self.add_many(name, problem, kinds, [key], 1)
+
+    def add_many(
+        self, name: str, problem: Problem, kinds: Iterable[Kind], keys: Iterable[Id], count: int
+    ) -> None:
+        """Take note of so many rules, some of whose ids are given."""
+        families, ids, before = self._found.get((name, problem), (set(), [], 0))
+        families.update(kind for kind in kinds if isinstance(kind, Family))
+        ids.extend(key for key, _ in zip(keys, range(IDS_SHOWN - len(ids)), strict=False))
+        self._found[name, problem] = families, ids, before + count
+
+    def report(self, names: Collection[str], **more: Mapping[str, Any]) -> list[Disagreement]:
+        """All disagreements, in the order of attributes; `more` has fields by attribute."""
+        made = []
+        for (name, problem), (families, ids, count) in sorted(self._found.items()):
+            fields = {field: values[name] for field, values in more.items() if name in values}
+            made.append(
+                Disagreement(
+                    attribute=name,
+                    problem=problem,
+                    asked=tuple(family.label for family in sorted(families)),
+                    seen=fields.pop("seen", {}),
+                    rules=count,
+                    ids=tuple(ids),
+                    suggestion=suggestion(name, names) if problem == "unknown" else None,
+                    **fields,
+                )
+            )
+        return made
+
+
+def is_in_vain(kinds: Collection[Kind], families: Collection[Family]) -> bool:
+    """Whether a rule that asks for this asks in vain, where values have these families and no other."""
+    if Presence.EXISTS in kinds and families:
+        return False
+    compared = {kind for kind in kinds if isinstance(kind, Family)}
+    return bool(compared) and not compared & set(families)
+
+
+class SchemaCheck:
+    """Rules held against a schema, one by one; what fits costs a look into a dict for each condition."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._rules = Rules()
+
+    def see(self, key: Id, filters: Iterable[Filter]) -> None:
+        """Hold the alternatives of a rule against the schema."""
+        known = self._schema.attributes
+        for name, kinds in kinds_in(filters).items():
+            problem = self._problem(known.get(name), kinds)
+            if problem is not None:
+                self._rules.add(name, problem, kinds, key)
+
+    def _problem(self, attribute: Attribute | None, kinds: set[Kind]) -> Problem | None:
+        if attribute is None:
+            return None if self._schema.is_open else "unknown"
+        if not attribute.families:
+            return None if kinds == {Presence.ABSENT} else "unmatchable"
+        return "family" if is_in_vain(kinds, attribute.families) else None
+
+    def report(self) -> list[Disagreement]:
+        """What does not fit, in the order of attributes."""
+        attributes = self._schema.attributes
+        return self._rules.report(
+            attributes,
+            seen={
+                name: {family.label: 0 for family in sorted(one.families)} for name, one in attributes.items()
+            },
+            detail={name: one.type for name, one in attributes.items()},
+        )
+
+
+def check(filters: Iterable[Filter], schema: Schema, key: Id = "the rule") -> list[Disagreement]:
+    """What the alternatives of one rule and a schema disagree about."""
+    made = SchemaCheck(schema)
+    made.see(key, filters)
+    return made.report()
+
+
+def suggestion(name: str, names: Collection[str]) -> str | None:
+    """The name that was perhaps meant: the same but for case and separators, its end, or one much like it."""
+    from difflib import get_close_matches
+
+    bare = _bare(name)
+    for known in names:
+        if known != name and _bare(known) == bare:
+            return known
+    ends = [known for known in names if _ends_alike(known, name)]
+    if len(ends) == 1:
+        return ends[0]
+    by_case: dict[str, str] = {}
+    for known in names:
+        by_case.setdefault(known.casefold(), known)
+    close = get_close_matches(name.casefold(), by_case, 1, _CLOSENESS)
+    return by_case[close[0]] if close else None
+
+
+def _bare(name: str) -> str:
+    return "".join(character for character in name.casefold() if character not in "_-. ")
+
+
+def _ends_alike(a: str, b: str) -> bool:
+    """Whether one is the other without the objects that it stands in: `price` and `order.price`."""
+    a, b = a.casefold(), b.casefold()
+    return a != b and (a.endswith("." + b) or b.endswith("." + a))

@@ -1,0 +1,238 @@
+"""Schemas of events as JSON Schema (2020-12).
+
+Read are `properties`, `type` (one or several), `format` (`date-time` and `date` are times), `const`,
+`enum`, `contentEncoding` (bytes, which no rule can match), `anyOf` and `oneOf`, `$ref` to `$defs` of the same
+document, nested objects, and `additionalProperties`.
+
+By JSON Schema's rule a property that nobody lists is allowed. A schema that rules are checked against would
+then find no misspelt name. So what is not listed is not there, unless `additionalProperties` says `true` or
+has a schema. Keywords that say which values are allowed (`minimum`, `pattern`, `required`) are passed over:
+rules ask for attributes and families. Those that change what a document means (`allOf`, `not`) are refused.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from penstock.errors import InputError
+from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
+from penstock.model.names import check_name
+from penstock.model.schema import Attribute, Schema
+from penstock.model.values import Family
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_FAMILY_OF_TYPE: Final = {
+    "boolean": Family.BOOL,
+    "integer": Family.NUMBER,
+    "number": Family.NUMBER,
+    "string": Family.STRING,
+}
+_TYPES: Final = frozenset({*_FAMILY_OF_TYPE, "null", "object", "array"})
+_TIME_FORMATS: Final = ("date-time", "date")
+_REFUSED: Final = ("allOf", "not", "if", "then", "else", "$dynamicRef", "patternProperties")
+_TYPE_OF_FAMILY: Final = {Family.BOOL: "boolean", Family.NUMBER: "number", Family.STRING: "string"}
+
+
+def read(text: str | bytes | Mapping[str, object]) -> Schema:
+    """The schema of a document, or InputError with the place of what cannot be read."""
+    document: object = text
+    if isinstance(text, str | bytes):
+        try:
+            document = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise InputError(f"not a JSON Schema: {error}") from None
+    if not isinstance(document, Mapping):
+        raise InputError("a JSON Schema of events is an object")
+    reader = _Reader(document)
+    reader.read_object(document, "", "", 0)
+    if not reader.found and not reader.is_open:
+        raise InputError("a JSON Schema of events has properties; this one has none")
+    return Schema({name: one.made() for name, one in reader.found.items()}, reader.is_open)
+
+
+class _Found:
+    """What has been read of one attribute."""
+
+    def __init__(self) -> None:
+        self.families: set[Family] = set()
+        self.types: dict[str, None] = {}
+
+    def made(self) -> Attribute:
+        return Attribute(frozenset(self.families), " or ".join(self.types) or "null")
+
+
+class _Reader:
+    def __init__(self, document: Mapping[str, object]) -> None:
+        self._document = document
+        self.found: dict[str, _Found] = {}
+        self.is_open = False
+
+    def read_object(self, node: Mapping[str, object], prefix: str, place: str, depth: int) -> None:
+        if depth > NESTING_MAX:
+            raise InputError(f"JSON Schema: {place or 'the schema'} nests deeper than NESTING_MAX")
+        node = self._understood(node, place)
+        properties = node.get("properties", {})
+        if not isinstance(properties, Mapping):
+            raise InputError(f"JSON Schema: {place}/properties is not an object")
+        for name, child in properties.items():
+            self._read_property(child, prefix + check_name(name), f"{place}/properties/{name}", depth)
+        # An object of which nothing is said may have anything.
+        more = node.get("additionalProperties", bool(prefix) and "properties" not in node)
+        self.is_open = self.is_open or (more is not False)
+        for keyword in ("anyOf", "oneOf"):
+            for at, child in enumerate(self._alternatives(node, keyword, place)):
+                self.read_object(child, prefix, f"{place}/{keyword}/{at}", depth + 1)
+
+    def _read_property(self, node: object, name: str, place: str, depth: int) -> None:
+        if depth > NESTING_MAX:
+            raise InputError(f"JSON Schema: {place} nests deeper than NESTING_MAX")
+        if node is True or node == {}:
+            self._add(name, frozenset(Family), "anything")
+            return
+        if node is False:
+            return
+        if not isinstance(node, Mapping):
+            raise InputError(f"JSON Schema: {place} is not a schema")
+        node = self._understood(node, place)
+        alternatives = [
+            (f"{place}/{keyword}/{at}", child)
+            for keyword in ("anyOf", "oneOf")
+            for at, child in enumerate(self._alternatives(node, keyword, place))
+        ]
+        for where, child in alternatives:
+            self._read_property(child, name, where, depth + 1)
+        types = self._types_of(node, place)
+        for kind in types:
+            if kind == "object":
+                self.read_object(node, name + ".", place, depth + 1)
+            elif kind != "null":
+                self._add(name, *_scalar(kind, node))
+        # Of nothing but nulls, and of a type that is not said, no rule is to blame.
+        if types == ["null"] or not (types or alternatives):
+            self._add(name, frozenset(Family), types[0] if types else "anything")
+
+    def _add(self, name: str, families: frozenset[Family], label: str) -> None:
+        one = self.found.setdefault(check_name(name), _Found())
+        one.families |= families
+        one.types[label] = None
+        if len(self.found) > ATTRIBUTES_MAX:
+            raise InputError(f"JSON Schema: more than {ATTRIBUTES_MAX:,} attributes (ATTRIBUTES_MAX)")
+
+    def _types_of(self, node: Mapping[str, object], place: str) -> list[str]:
+        given: Any = node.get("type")
+        if given is None:
+            if "const" in node:
+                given = [_type_of(node["const"])]
+            elif isinstance(node.get("enum"), list):
+                given = list(dict.fromkeys(map(_type_of, node["enum"])))  # type: ignore[call-overload]
+            elif "properties" in node:
+                given = ["object"]
+            elif "items" in node:
+                given = ["array"]
+            else:
+                return []
+        types = [given] if isinstance(given, str) else given
+        if not isinstance(types, list) or not all(isinstance(t, str) and t in _TYPES for t in types):
+            raise InputError(f"JSON Schema: {place}/type is {given!r:.60}, which JSON Schema does not know")
+        return types
+
+    def _alternatives(
+        self, node: Mapping[str, object], keyword: str, place: str
+    ) -> list[Mapping[str, object]]:
+        found = node.get(keyword, [])
+        if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
+            raise InputError(f"JSON Schema: {place}/{keyword} is not a list of schemas")
+        return found
+
+    def _understood(self, node: Mapping[str, object], place: str) -> Mapping[str, object]:
+        """The schema itself, which says nothing that is not read here."""
+        node = self._followed(node, place)
+        for keyword in _REFUSED:
+            if keyword in node:
+                raise InputError(f"JSON Schema: {keyword!r} at {place or '/'} is not supported")
+        return node
+
+    def _followed(self, node: Mapping[str, object], place: str) -> Mapping[str, object]:
+        """What a chain of `$ref` leads to."""
+        for _step in range(NESTING_MAX):
+            reference = node.get("$ref")
+            if reference is None:
+                return node
+            if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
+                raise InputError(f"JSON Schema: {place}: only $ref to '#/$defs/…' is followed")
+            definitions: Any = self._document.get("$defs", {})
+            found = definitions.get(reference.removeprefix("#/$defs/"))
+            if not isinstance(found, Mapping):
+                raise InputError(f"JSON Schema: {place}: there is no {reference!r:.80}")
+            node = found
+        raise InputError(f"JSON Schema: {place}: $ref leads from one to the next without end")
+
+
+def _scalar(kind: str, node: Mapping[str, object]) -> tuple[frozenset[Family], str]:
+    """The families of a type, and how to call it."""
+    if kind == "array":
+        return frozenset(), kind
+    if kind == "string" and "contentEncoding" in node:
+        return frozenset(), "bytes as text"
+    if kind == "string" and node.get("format") in _TIME_FORMATS:
+        return frozenset({Family.TIME}), f"string ({node['format']})"
+    return frozenset({_FAMILY_OF_TYPE[kind]}), kind
+
+
+def _type_of(value: object) -> str:
+    names = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
+    return names.get(type(value), "null")
+
+
+def write(schema: Schema) -> str:
+    """The schema as a document: nested objects for names with dots, properties in the order of names."""
+    root: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": schema.is_open}
+    for name, attribute in sorted(schema.attributes.items()):
+        node = root
+        *objects, last = name.split(".")
+        for part in objects:
+            known = node["properties"]
+            is_new = part not in known
+            node = _as_object(known.setdefault(part, {}), is_new=is_new, is_open=schema.is_open)
+        node["properties"].setdefault(last, {}).update(_property(attribute))
+    document = {"$schema": DIALECT, **root}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _as_object(node: dict[str, Any], *, is_new: bool, is_open: bool) -> dict[str, Any]:
+    """A property that is, perhaps besides something else, an object."""
+    if "properties" not in node:
+        if "anyOf" in node:
+            node = _alternative(node)
+        elif not is_new:
+            before = dict(node)
+            node.clear()
+            node["anyOf"] = [before]
+            node = _alternative(node)
+        if "properties" not in node:
+            node.update({"type": "object", "properties": {}, "additionalProperties": is_open})
+    return node
+
+
+def _alternative(node: dict[str, Any]) -> dict[str, Any]:
+    """The alternative of a property that is an object."""
+    for one in node["anyOf"]:
+        if "properties" in one:
+            return one  # type: ignore[no-any-return]
+    node["anyOf"].append({})
+    return node["anyOf"][-1]  # type: ignore[no-any-return]
+
+
+def _property(attribute: Attribute) -> dict[str, Any]:
+    if not attribute.families:
+        is_list = "list" in attribute.type or attribute.type == "array"
+        return {"type": "array"} if is_list else {"type": "string", "contentEncoding": "base64"}
+    if attribute.families == frozenset(Family):
+        return {}
+    types = [_TYPE_OF_FAMILY[family] for family in sorted(attribute.families) if family is not Family.TIME]
+    if Family.TIME not in attribute.families:
+        return {"type": types[0] if len(types) == 1 else types}
+    time = {"type": "string", "format": "date-time"}
+    return {"anyOf": [*({"type": kind} for kind in types), time]} if types else time

@@ -1,0 +1,115 @@
+"""The schema of events: which attributes they may have, and of which families.
+
+    schema = Schema.from_json('{"properties": {"amount": {"type": "number"}}}')
+    schema = Schema.from_arrow(table.schema)
+
+A schema is what rules are checked against before any event comes (`penstock.filters.disagreements`), and what
+events are checked against. Names are those of flat events: nested objects have dots.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.errors import EventError, LimitError
+from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
+from penstock.model.names import check_name
+from penstock.model.values import Family, Value, family_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Attribute(msgspec.Struct, frozen=True):
+    """What a schema says of one attribute."""
+
+    families: frozenset[Family]
+    """The families that its values may have. Empty where no rule can match its type."""
+    type: str
+    """The type as the schema writes it, for messages."""
+
+    @property
+    def is_matchable(self) -> bool:
+        """Whether a rule can compare it with anything."""
+        return bool(self.families)
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """See the module."""
+
+    attributes: dict[str, Attribute]
+    is_open: bool = False
+    """Whether events may have attributes that are not listed."""
+
+    @classmethod
+    def from_json(cls, text: str | bytes | Mapping[str, object]) -> "Schema":
+        """Read a JSON Schema; `penstock.model.json_schema` says which part of the language is read."""
+        from penstock.model.json_schema import read
+
+        return read(text)
+
+    def to_json(self) -> str:
+        """Write the schema as a JSON Schema (2020-12)."""
+        from penstock.model.json_schema import write
+
+        return write(self)
+
+    @classmethod
+    def from_arrow(cls, schema: "pa.Schema") -> "Schema":
+        """Take the columns of an Arrow table; structs are flattened with dots."""
+        found: dict[str, Attribute] = {}
+        for name, kind in _leaves(schema, "", 0):
+            if name in found:
+                raise EventError(f"the column {name!r:.80} is there twice")
+            if len(found) >= ATTRIBUTES_MAX:
+                raise LimitError("there are too many columns", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
+            found[name] = Attribute(_families_of_arrow(kind), str(kind))
+        return cls(found)
+
+    @classmethod
+    def of_families(cls, families: Mapping[str, frozenset[Family]], *, is_open: bool = False) -> "Schema":
+        """A schema of families alone."""
+        return cls({name: Attribute(some, labels(some)) for name, some in families.items()}, is_open)
+
+    def misfits(self, event: Mapping[str, Value]) -> Iterator[str]:
+        """What of a flat event the schema does not allow, a sentence each."""
+        for name, value in event.items():
+            known = self.attributes.get(name)
+            if known is None:
+                if not self.is_open:
+                    yield f"the schema has no {name!r:.80}"
+            elif family_of(value) not in known.families:
+                yield f"{name!r:.80} is a {family_of(value).label}, but in the schema it is {known.type}"
+
+
+def labels(families: frozenset[Family]) -> str:
+    """Families in words."""
+    return " or ".join(family.label for family in sorted(families)) or "nothing that rules can match"
+
+
+def _leaves(
+    fields: "pa.Schema | pa.StructType", prefix: str, depth: int
+) -> "Iterator[tuple[str, pa.DataType]]":
+    import pyarrow as pa
+
+    if depth > NESTING_MAX:
+        raise LimitError(f"structs nest too deep at {prefix[:60]!r}", "NESTING_MAX", NESTING_MAX)
+    for field in fields:
+        name = prefix + check_name(field.name)
+        if pa.types.is_struct(field.type):
+            yield from _leaves(field.type, name + ".", depth + 1)
+        else:
+            yield check_name(name), field.type
+
+
+def _families_of_arrow(kind: "pa.DataType") -> frozenset[Family]:
+    import pyarrow as pa
+
+    from penstock.model.arrow import family_of_arrow
+
+    if pa.types.is_null(kind):
+        # Nothing but nulls: whatever rules ask for, it is never there, and no rule is to blame.
+        return frozenset(Family)
+    family = family_of_arrow(kind)
+    return frozenset() if family is None else frozenset({family})

@@ -1,0 +1,164 @@
+"""Schemas of events: read from JSON Schema and Arrow, written, held against events."""
+
+import json
+
+import jsonschema
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import InputError, PenstockError
+from penstock.model.schema import Schema
+from penstock.model.values import Family, Time
+
+BOOL, NUMBER, TIME, STRING = Family.BOOL, Family.NUMBER, Family.TIME, Family.STRING
+
+
+def families(schema: Schema) -> dict[str, set[Family]]:
+    return {name: set(one.families) for name, one in schema.attributes.items()}
+
+
+def test_types_of_json_schema_are_families() -> None:
+    schema = Schema.from_json(
+        {
+            "type": "object",
+            "properties": {
+                "amount": {"type": "number", "minimum": 0},
+                "count": {"type": ["integer", "null"]},
+                "at": {"type": "string", "format": "date-time"},
+                "day": {"type": "string", "format": "date"},
+                "up": {"const": True},
+                "kind": {"enum": ["a", "b", None]},
+                "order": {"properties": {"id": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}},
+                "place": {"$ref": "#/$defs/place"},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "blob": {"type": "string", "contentEncoding": "base64"},
+                "nothing": {"type": "null"},
+            },
+            "$defs": {"place": {"type": "object", "properties": {"zip": {"type": "string"}}}},
+        }
+    )
+    assert families(schema) == {
+        "amount": {NUMBER},
+        "count": {NUMBER},
+        "at": {TIME},
+        "day": {TIME},
+        "up": {BOOL},
+        "kind": {STRING},
+        "order.id": {STRING, NUMBER},
+        "place.zip": {STRING},
+        "tags": set(),
+        "blob": set(),
+        "nothing": set(Family),
+    }
+    assert not schema.is_open
+
+
+@pytest.mark.parametrize(
+    ("document", "is_open"),
+    [
+        ({"properties": {"a": {}}}, False),
+        ({"properties": {"a": {}}, "additionalProperties": False}, False),
+        ({"properties": {"a": {}}, "additionalProperties": True}, True),
+        ({"properties": {"a": {}}, "additionalProperties": {"type": "number"}}, True),
+        ({"properties": {"a": {"type": "object"}}}, True),
+    ],
+)
+def test_a_schema_is_open_where_it_says_so(document: dict[str, object], is_open: bool) -> None:
+    assert Schema.from_json(document).is_open is is_open
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ("[1]", "is an object"),
+        ("{", "not a JSON Schema"),
+        ("{}", "has properties; this one has none"),
+        ('{"properties": {"a": {"type": "text"}}}', "/properties/a/type is 'text'"),
+        ('{"properties": {"a": {"allOf": []}}}', "'allOf' at /properties/a is not supported"),
+        ('{"properties": {"a": {"$ref": "other.json"}}}', "only \\$ref to"),
+        ('{"properties": {"a": {"$ref": "#/$defs/x"}}}', "there is no '#/\\$defs/x'"),
+        (
+            '{"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"$ref": "#/$defs/x"}}}',
+            "without end",
+        ),
+        ('{"properties": {"a": 5}}', "/properties/a is not a schema"),
+        ('{"properties": 5}', "is not an object"),
+        ('{"properties": {"a": {"anyOf": 5}}}', "not a list of schemas"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_place(document: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Schema.from_json(document)
+
+
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    document = {
+        "properties": {"a": {"$ref": "#/$defs/node"}},
+        "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+    }
+    with pytest.raises(PenstockError, match=r"NESTING_MAX|NAME_LENGTH_MAX"):
+        Schema.from_json(document)
+
+
+def test_columns_of_arrow_are_attributes_with_their_types() -> None:
+    schema = Schema.from_arrow(
+        pa.schema(
+            {
+                "amount": pa.float64(),
+                "at": pa.timestamp("us", "UTC"),
+                "word": pa.dictionary(pa.int32(), pa.string()),
+                "blob": pa.binary(),
+                "order": pa.struct({"up": pa.bool_()}),
+                "nothing": pa.null(),
+            }
+        )
+    )
+    assert families(schema) == {
+        "amount": {NUMBER},
+        "at": {TIME},
+        "word": {STRING},
+        "blob": set(),
+        "order.up": {BOOL},
+        "nothing": set(Family),
+    }
+    assert schema.attributes["blob"].type == "binary"
+    with pytest.raises(PenstockError, match="there twice"):
+        Schema.from_arrow(pa.schema([("a", pa.int8()), ("a", pa.int8())]))
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3).map(".".join)
+FAMILIES = st.frozensets(st.sampled_from(list(Family)), min_size=1)
+
+
+@given(st.dictionaries(NAMES, FAMILIES, min_size=1, max_size=8), st.booleans())
+def test_a_schema_that_is_written_reads_back_the_same(
+    known: dict[str, frozenset[Family]], is_open: bool
+) -> None:
+    text = Schema.of_families(known, is_open=is_open).to_json()
+    jsonschema.Draft202012Validator.check_schema(json.loads(text))
+    again = Schema.from_json(text)
+    assert families(again) == {name: set(some) for name, some in known.items()}
+    assert again.is_open is is_open
+
+
+@given(
+    st.dictionaries(NAMES, st.frozensets(st.sampled_from([BOOL, NUMBER, STRING]), min_size=1), min_size=1),
+    st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from([True, 7, 1.5, "x"]), min_size=1),
+)
+def test_misfits_are_those_that_a_validator_finds(
+    known: dict[str, frozenset[Family]], event: dict[str, object]
+) -> None:
+    schema = Schema.of_families(known)
+    validator = jsonschema.Draft202012Validator(json.loads(schema.to_json()))
+    # In flat events an attribute that is an object to the schema is a value of no family that it has.
+    assert bool(list(schema.misfits(event))) is not validator.is_valid(event)  # type: ignore[arg-type]
+
+
+def test_misfits_say_what_is_wrong() -> None:
+    schema = Schema.from_json({"properties": {"amount": {"type": "number"}, "at": {"format": "date-time"}}})
+    assert list(schema.misfits({"amount": "5", "amuont": 5, "at": Time(0)})) == [
+        "'amount' is a string, but in the schema it is number",
+        "the schema has no 'amuont'",
+    ]
