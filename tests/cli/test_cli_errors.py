@@ -181,7 +181,7 @@ def test_a_file_that_cannot_be_opened_is_named(side: str, ending: str, capsysbin
     named = {side: name}
     assert failure(capsysbinary, **named) == f"{name}: no such file or directory"
     Path(name).mkdir()
-    assert failure(capsysbinary, **named) == f"{name}: is a directory"
+    assert failure(capsysbinary, **named) == f"{name}: there is no file in this folder"
 
 
 @pytest.mark.parametrize("side", ["subscriptions", "events"])
@@ -196,9 +196,9 @@ def test_a_name_that_does_not_tell_the_format_is_refused(side: str, name: str, c
 @pytest.mark.parametrize(
     ("name", "command", "format_said"),
     [
-        ("some.jsonl.gz", "zcat some.jsonl.gz", ""),
-        ("some.gz", "zcat some.gz", ""),
-        ("some of it.csv.GZ", "zcat 'some of it.csv.GZ'", "csv"),
+        ("some.jsonl.bz2", "bzcat some.jsonl.bz2", ""),
+        ("some.xz", "xzcat some.xz", ""),
+        ("some of it.csv.XZ", "xzcat 'some of it.csv.XZ'", "csv"),
         ("some.parquet.zst", "zstdcat some.parquet.zst", "parquet"),
     ],
 )

@@ -6,7 +6,7 @@ where something is amiss, the events are made one by one as `penstock.cli.events
 """
 
 import codecs
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol
 
 import msgspec
@@ -23,6 +23,7 @@ from penstock.cli.files import (
     placed,
     read_some,
 )
+from penstock.cli.sources import Source
 from penstock.errors import PenstockError
 from penstock.matching.arrow_events import batch_of_arrow
 from penstock.matching.batch import Batch
@@ -105,7 +106,7 @@ class Chunk(Protocol):
 
     @property
     def row(self) -> int:
-        """The 0-based number of the first."""
+        """The 0-based number of the first among all events."""
 
     def encode(self, wanted: Wanted) -> Encoded:
         """The events for the matcher; raises ChunkError for the first that is none."""
@@ -127,12 +128,19 @@ def _fail(error: PlacedError, good: Chunk | None) -> NoReturn:
 
 
 def read_chunks(
-    path: str, kind: str, options: EventOptions, advance: Advance, pace: Pace, *, at_once: bool = False
+    files: Iterable[Source], options: EventOptions, advance: Advance, pace: Pace, *, at_once: bool = False
 ) -> Iterator[Chunk]:
-    """Yield the events of a file; with `at_once`, of JSON lines what there is without waiting for more."""
-    if kind == "jsonl":
-        return json_chunks(path, options, advance, pace, at_once=at_once)
-    return (_csv_chunks if kind == "csv" else _parquet_chunks)(path, options, advance, pace)
+    """Yield the events of files; with `at_once`, of JSON lines what there is without waiting for more.
+
+    Events are numbered through all files.
+    """
+    before = 0
+    for path, kind in files:
+        if kind == "jsonl":
+            before = yield from json_chunks(path, options, advance, pace, before, at_once=at_once)
+        else:
+            read = _csv_chunks if kind == "csv" else _parquet_chunks
+            before = yield from read(path, options, advance, pace, before)
 
 
 # JSON lines
@@ -257,10 +265,10 @@ def _is_named(path: str, names: Mapping[str, int]) -> bool:
 
 
 def json_chunks(
-    path: str, options: EventOptions, advance: Advance, pace: Pace, *, at_once: bool = False
-) -> Iterator[JsonChunk]:
-    """Yield the lines of a file, some at a time."""
-    line, row = 1, 0
+    path: str, options: EventOptions, advance: Advance, pace: Pace, row: int = 0, *, at_once: bool = False
+) -> Generator[JsonChunk, None, int]:
+    """Yield the lines of a file, some at a time; `row` is the first one's number. Returns the next one's."""
+    line = 1
     pieces: list[bytes] = []
     with opened(path) as file:
         while True:
@@ -281,7 +289,7 @@ def json_chunks(
                 lines, rows = _count(text)
                 line, row = line + lines, row + rows
             if not data:
-                return
+                return row
 
 
 def _count(text: bytes) -> tuple[int, int]:
@@ -304,9 +312,17 @@ class RowsChunk(msgspec.Struct, frozen=True):
 
     rows: Any
     """A record batch."""
-    row: int
+    first: int
+    """The number of its first row in the file."""
+    before: int
+    """Events in the files before."""
     options: EventOptions
     place: Callable[[int | None], str]
+
+    @property
+    def row(self) -> int:
+        """See Chunk."""
+        return self.before + self.first
 
     def encode(self, wanted: Wanted) -> Encoded:
         """See Chunk."""
@@ -314,13 +330,13 @@ class RowsChunk(msgspec.Struct, frozen=True):
 
         if not self.options.families and _is_plain(self.rows.schema, self.options.unsupported == "skip"):
             try:
-                batch = batch_of_arrow(self.rows, wanted.numbers, self.options.unsupported, self.row)
+                batch = batch_of_arrow(self.rows, wanted.numbers, self.options.unsupported, self.first)
                 return Encoded(batch)
             except (PenstockError, pa.ArrowException):
                 pass  # one by one, they say what is wrong and where
         events: list[Event | None] = []
         try:
-            for event in arrow_events(self.rows, self.options, self.place, self.row):
+            for event in arrow_events(self.rows, self.options, self.place, self.first):
                 events.append(event)  # noqa: PERF402 - those before an error are to be known
         except PlacedError as error:
             _fail(error, self._until(len(events)))
@@ -362,23 +378,33 @@ def _leaves(
             yield from _leaves(field.type, name + ".", depth + 1)
 
 
-def _csv_chunks(path: str, options: EventOptions, advance: Advance, pace: Pace) -> Iterator[Chunk]:
+def _csv_chunks(
+    path: str, options: EventOptions, advance: Advance, pace: Pace, before: int
+) -> Generator[RowsChunk, None, int]:
     table, reading, place = csv_rows(path, options, advance)
-    yield from _row_chunks(iter(table.to_batches()), reading, place, pace)
+    return (yield from _row_chunks(iter(table.to_batches()), reading, place, pace, before))
 
 
-def _parquet_chunks(path: str, options: EventOptions, advance: Advance, pace: Pace) -> Iterator[Chunk]:
-    yield from _row_chunks(parquet_batches(path, advance), options, lambda _row: display(path), pace)
+def _parquet_chunks(
+    path: str, options: EventOptions, advance: Advance, pace: Pace, before: int
+) -> Generator[RowsChunk, None, int]:
+    batches = parquet_batches(path, advance)
+    return (yield from _row_chunks(batches, options, lambda _row: display(path), pace, before))
 
 
 def _row_chunks(
-    batches: "Iterator[pa.RecordBatch]", options: EventOptions, place: Callable[[int | None], str], pace: Pace
-) -> Iterator[Chunk]:
+    batches: "Iterator[pa.RecordBatch]",
+    options: EventOptions,
+    place: Callable[[int | None], str],
+    pace: Pace,
+    before: int,
+) -> Generator[RowsChunk, None, int]:
     row = 0
     for batch in batches:
         at = 0
         while at < batch.num_rows or at == batch.num_rows == 0:
             rows = batch.slice(at, pace.rows)
-            yield RowsChunk(rows, row + at, options, place)
+            yield RowsChunk(rows, row + at, before, options, place)
             at += max(1, rows.num_rows)
         row += batch.num_rows
+    return before + row

@@ -2,31 +2,31 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from penstock.cli.files import format_of, is_same_file, size_of, tells_format
+from penstock.cli.files import is_same_file, tells_format
 from penstock.cli.kernels import note_if_cold
 from penstock.cli.progress import progress
-from penstock.cli.subscriptions import read_subscriptions
+from penstock.cli.sources import Source, has_files, size_of_all, sources
+from penstock.cli.subscriptions import Reading, read_subscriptions
 from penstock.errors import InputError
 from penstock.filters.parsing import Language
 from penstock.filters.predicate import Predicate
 from penstock.matching.matcher import Matcher
+from penstock.matching.storage import is_saved
 from penstock.model.names import Id
 
 
 def run(options: argparse.Namespace) -> int:
     """Compile the subscriptions of a file into a folder."""
-    if is_same_file(options.output, options.subscriptions):
-        raise InputError(f"{options.output}: --output would replace what is read")
+    if is_compiled(options.subscriptions, options.subscriptions_format):
+        raise InputError(f"{options.subscriptions[0]}: a folder; subscriptions are compiled from a file")
+    files = subscription_files(options)
+    check_output(options.output, files)
     if tells_format(options.output):
         raise InputError(f"{options.output}: a folder is written; its name must not end as a file's does")
-    if is_compiled(options.subscriptions, options.subscriptions_format):
-        raise InputError(f"{options.subscriptions}: a folder; subscriptions are compiled from a file")
-    matcher = load(
-        options.subscriptions, subscriptions_format_of(options), language_of(options), matching=False
-    )
+    matcher = load(files, Reading(language_of(options)), matching=False)
     matcher.save(options.output)
     size = sum(file.stat().st_size for file in Path(options.output).iterdir())
     filters = matcher.stats([]).filters
@@ -45,33 +45,41 @@ def language_of(options: argparse.Namespace) -> Language:
     return language
 
 
-def subscriptions_format_of(options: argparse.Namespace) -> str:
-    """The format of the subscriptions' file."""
-    return format_of(options.subscriptions, options.subscriptions_format, "--subscriptions-format")
+def subscription_files(options: argparse.Namespace) -> list[Source]:
+    """The files of subscriptions."""
+    return sources(options.subscriptions, options.subscriptions_format, "--subscriptions-format")
 
 
-def is_compiled(path: str, given: str | None) -> bool:
-    """Whether the subscriptions are a folder, and nothing says that they should be a file."""
-    return given is None and path != "-" and Path(path).is_dir() and not tells_format(path)
+def check_output(output: str | None, files: Sequence[Source]) -> None:
+    """Raise if what is written would replace what is read."""
+    if any(is_same_file(output, source.path) for source in files):
+        raise InputError(f"{output}: --output would replace what is read")
+
+
+def is_compiled(given: Sequence[str], kind: str | None) -> bool:
+    """Whether the subscriptions are a compiled folder, and nothing says that they should be files."""
+    path = Path(given[0])
+    if kind is not None or len(given) > 1 or given[0] == "-" or not path.is_dir() or tells_format(given[0]):
+        return False
+    return is_saved(path) or not has_files(path)
 
 
 def load(
-    path: str,
-    kind: str,
-    language: Language,
+    files: Sequence[Source],
+    reading: Reading,
     expect: Callable[[Predicate], None] = lambda _predicate: None,
     *,
     matching: bool = True,
 ) -> Matcher:
-    """A matcher of the subscriptions of a file; each predicate is shown to `expect`.
+    """A matcher of the subscriptions of files; each predicate is shown to `expect`.
 
     `matching`: whether it is going to be matched with.
     """
     matcher = Matcher()
-    with progress("subscriptions", size_of(path)) as advance:
+    with progress("subscriptions", size_of_all(files)) as advance:
 
         def pairs() -> Iterator[tuple[Id, Predicate]]:
-            for found in read_subscriptions(path, kind, language, advance):
+            for found in read_subscriptions(files, reading, advance):
                 expect(found.predicate)
                 yield found.id, found.predicate
             note_if_cold(matching=matching)

@@ -4,6 +4,7 @@ Every mistake is an InputError that names the file and the line, or in Parquet t
 """
 
 import codecs
+import gzip
 import io
 import os
 import re
@@ -12,10 +13,11 @@ import shlex
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, cast
 
 import msgspec
 
@@ -34,8 +36,11 @@ _FORMATS: Final = {
     ".pq": "parquet",
 }
 
-_COMPRESSED: Final = {".gz": "zcat", ".bz2": "bzcat", ".xz": "xzcat", ".zst": "zstdcat"}
-"""What unpacks files with these endings."""
+_GZIP: Final = ".gz"
+"""The ending of files that are unpacked as they are read."""
+
+_COMPRESSED: Final = {".bz2": "bzcat", ".xz": "xzcat", ".zst": "zstdcat"}
+"""What unpacks files with other endings."""
 
 _MISSING: Final = re.compile(r"Object missing required field `(\w+)`$")
 _WRONG: Final = re.compile(r"Expected `object`, got `(\w+)`$")
@@ -63,7 +68,19 @@ def format_of(path: str, given: str | None, flag: str) -> str:
             raise InputError(f"{path}: compressed files are not read: {_unpacking(path, flag)}")
         endings = ".jsonl, .csv or .parquet"
         raise InputError(f"{path}: the name does not tell the format: end it in {endings}, or give {flag}")
-    return _FORMATS[Path(path).suffix.lower()]
+    kind = _FORMATS[_unpacked_name(path).suffix.lower()]
+    if kind == "parquet" and _is_gzip(path):
+        raise InputError(f"{path}: Parquet is compressed inside; unpack the file: gunzip {shlex.quote(path)}")
+    return kind
+
+
+def _is_gzip(path: str) -> bool:
+    return Path(path).suffix.lower() == _GZIP
+
+
+def _unpacked_name(path: str) -> Path:
+    """What the file is called without the ending that says that it is compressed."""
+    return Path(path).with_suffix("") if _is_gzip(path) else Path(path)
 
 
 def _unpacking(path: str, flag: str) -> str:
@@ -77,17 +94,31 @@ def _unpacking(path: str, flag: str) -> str:
 
 def tells_format(path: str) -> bool:
     """Whether a file's name tells its format."""
-    return Path(path).suffix.lower() in _FORMATS
+    return _unpacked_name(path).suffix.lower() in _FORMATS
 
 
 @contextmanager
 def opened(path: str) -> Iterator[IO[bytes]]:
-    """The file, or standard input for `-`."""
+    """The file, or standard input for `-`; what is compressed is unpacked."""
     if path == "-":
         yield sys.stdin.buffer
         return
     with _open(path, "rb", path) as file:
-        yield file
+        if not _is_gzip(path):
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file) as unpacked, _unpacking_told(path):
+            yield cast("IO[bytes]", unpacked)
+
+
+@contextmanager
+def _unpacking_told(path: str) -> Iterator[None]:
+    try:
+        yield
+    except EOFError:
+        raise PlacedError(f"{path}: the compressed file is cut off") from None
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise PlacedError(f"{path}: not gzip, or damaged: {error}") from None
 
 
 def _open(path: str, mode: str, what: str) -> IO[bytes]:
@@ -104,15 +135,17 @@ def why(error: OSError) -> str:
 
 
 def size_of(path: str) -> int | None:
-    """The size of a file in bytes, where it has one."""
+    """How many bytes are read from a file, where that is known."""
     try:
-        return None if path == "-" else Path(path).stat().st_size
+        return None if path == "-" or _is_gzip(path) else Path(path).stat().st_size
     except OSError:
         return None
 
 
 class PlacedError(InputError):
-    """An InputError that says where already."""
+    """An InputError that says where already; `message` is what it says besides, where that is known."""
+
+    message: str | None = None
 
 
 @contextmanager
@@ -124,7 +157,10 @@ def placed(place: str | Callable[[], str]) -> Iterator[None]:
         raise
     except (PenstockError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         where = place if isinstance(place, str) else place()
-        raise PlacedError(_in_flags(f"{where}: {_said(error)}")) from None
+        message = _in_flags(_said(error))
+        made = PlacedError(f"{where}: {message}")
+        made.message = message
+        raise made from None
 
 
 def _said(error: Exception) -> str:
@@ -163,6 +199,8 @@ def read_some(file: IO[bytes], path: str, size: int, *, at_once: bool = False) -
         if at_once and isinstance(file, io.BufferedIOBase):
             return file.read1(size)
         return file.read(size)
+    except gzip.BadGzipFile:
+        raise
     except OSError as error:
         raise PlacedError(f"{display(path)}: {why(error)}") from None
 
@@ -170,12 +208,14 @@ def read_some(file: IO[bytes], path: str, size: int, *, at_once: bool = False) -
 def _line(file: IO[bytes], path: str) -> bytes:
     try:
         return file.readline(LINE_LENGTH_MAX + 1)
+    except gzip.BadGzipFile:
+        raise
     except OSError as error:
         raise PlacedError(f"{display(path)}: {why(error)}") from None
 
 
-def lines(path: str, advance: Advance) -> Iterator[tuple[str, bytes]]:
-    """Yield (place, line) for the lines that are not blank."""
+def lines(path: str, advance: Advance) -> Iterator[tuple[int, bytes]]:
+    """Yield (number, line) for the lines that are not blank."""
     name = display(path)
     with opened(path) as file:
         number = 0
@@ -186,7 +226,7 @@ def lines(path: str, advance: Advance) -> Iterator[tuple[str, bytes]]:
             advance(len(line))
             content = line.removeprefix(codecs.BOM_UTF8).strip() if number == 1 else line.strip()
             if content:
-                yield f"{name}:{number}", content
+                yield number, content
 
 
 def parquet_batches(path: str, advance: Advance) -> "Iterator[pa.RecordBatch]":

@@ -219,7 +219,8 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "say which subscriptions match which events",
         "  penstock match --subscriptions rules.jsonl --events events.jsonl\n"
         "  penstock match --subscriptions rules.csv --events day.parquet --output matches.jsonl\n"
-        "  zcat events.jsonl.gz | penstock match --subscriptions rules.jsonl --events - --line-buffered\n"
+        "  penstock match --subscriptions team-a.csv team-b.csv --events 'days/2024-*/*.jsonl.gz'\n"
+        "  tail -f events.jsonl | penstock match --subscriptions rules.jsonl --events - --line-buffered\n"
         "  penstock match --subscriptions rules.jsonl --events log.jsonl --family at=time\n"
         "  penstock compile --subscriptions rules.jsonl --output rules\n"
         "  penstock match --subscriptions rules --events events.jsonl --jobs 8\n"
@@ -230,7 +231,13 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
     )
     _add_subscriptions(match, ", or a folder that penstock compile wrote")
     match.add_argument(
-        "--events", required=True, metavar="FILE", help="JSON lines, CSV or Parquet; - for standard input"
+        "--events",
+        required=True,
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="JSON lines, CSV or Parquet, also .gz, all of one format: files, folders or patterns such as "
+        "'day/*.jsonl.gz'; - for standard input",
     )
     match.add_argument(
         "--output", metavar="FILE", help="write here, whole or not at all (default: standard output)"
@@ -289,8 +296,11 @@ def _add_subscriptions(parser: argparse.ArgumentParser, more: str = "") -> None:
     parser.add_argument(
         "--subscriptions",
         required=True,
+        nargs="+",
+        action="extend",
         metavar="FILE",
-        help=f"JSON lines, CSV or Parquet; - for standard input{more}",
+        help="JSON lines, CSV or Parquet, also .gz: files, folders or patterns such as 'rules/*.jsonl'; "
+        f"- for standard input{more}",
     )
     parser.add_argument("--subscriptions-format", choices=_FORMATS, help="if the name does not tell")
     # No default here: a compiled folder has no language, and is refused with one.

@@ -9,13 +9,15 @@ from typing import Final
 import numpy as np
 
 from penstock.cli.chunks import Chunk, ChunkError, Pace, Wanted, read_chunks
-from penstock.cli.compile import is_compiled, language_of, load, subscriptions_format_of
+from penstock.cli.compile import check_output, is_compiled, language_of, load, subscription_files
 from penstock.cli.events import EventOptions, families_given
-from penstock.cli.files import can_be_replaced, format_of, is_same_file, size_of, whole_output
+from penstock.cli.files import can_be_replaced, is_same_file, whole_output
 from penstock.cli.kernels import note_if_cold
 from penstock.cli.lines import Lines
 from penstock.cli.pool import cores, in_order
 from penstock.cli.progress import progress
+from penstock.cli.sources import one_kind, size_of_all, sources
+from penstock.cli.subscriptions import Reading
 from penstock.errors import InputError
 from penstock.filters.asked import families_in
 from penstock.filters.predicate import Predicate
@@ -45,26 +47,26 @@ def run(options: argparse.Namespace) -> int:
     """Match the events of a file; write a JSON line for each that matched."""
     _check(options)
     compiled = is_compiled(options.subscriptions, options.subscriptions_format)
-    subscriptions_format = None if compiled else subscriptions_format_of(options)
-    events_format = format_of(options.events, options.events_format, "--events-format")
+    rules = [] if compiled else subscription_files(options)
+    events = sources(options.events, options.events_format, "--events-format")
+    one_kind(events)
+    check_output(options.output, [*rules, *events])
     families = families_given(options.family)
     reading = EventOptions(families=families, nulls=tuple(options.null), unsupported=options.unsupported)
     mismatches = Mismatches(families)
-    if subscriptions_format is None:
-        matcher = Matcher.load(options.subscriptions)
+    if compiled:
+        matcher = Matcher.load(options.subscriptions[0])
         mismatches.expect_names(plain_names(matcher.names))
         note_if_cold()
     else:
-        matcher = load(options.subscriptions, subscriptions_format, language_of(options), mismatches.expect)
+        matcher = load(rules, Reading(language_of(options)), mismatches.expect)
     answering = Answering(matcher, mismatches, skip=options.unsupported == "skip")
     pace = Pace()
     with (
         whole_output(options.output, line_buffered=options.line_buffered) as write,
-        progress("events", size_of(options.events)) as advance,
+        progress("events", size_of_all(events)) as advance,
     ):
-        chunks = read_chunks(
-            options.events, events_format, reading, advance, pace, at_once=options.line_buffered
-        )
+        chunks = read_chunks(events, reading, advance, pace, at_once=options.line_buffered)
         try:
             # To answer at once is to finish with a chunk before waiting for the next.
             jobs = 1 if options.line_buffered else options.jobs or cores()
@@ -84,15 +86,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.subscriptions == options.events == "-":
+    if "-" in options.subscriptions and "-" in options.events:
         raise InputError("only one of --subscriptions and --events can be standard input")
     if options.language and is_compiled(options.subscriptions, options.subscriptions_format):
         raise InputError(
-            f"--from {options.language}: {options.subscriptions} is compiled, and has no language"
+            f"--from {options.language}: {options.subscriptions[0]} is compiled, and has no language"
         )
-    for source in (options.subscriptions, options.events):
-        if is_same_file(options.output, source):
-            raise InputError(f"{options.output}: --output would replace what is read")
+    if any(is_same_file(options.output, given) for given in (*options.subscriptions, *options.events)):
+        raise InputError(f"{options.output}: --output would replace what is read")
     if options.line_buffered and options.output is not None and can_be_replaced(options.output):
         raise InputError(
             "--line-buffered is for standard output; a file given with --output is written whole"

@@ -1,12 +1,15 @@
 """Subscriptions from files: rows with id, filter and, if there is one, subscriber."""
 
 import csv
-from collections.abc import Iterator, Mapping
-from typing import IO, Any
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any, NamedTuple, Protocol
 
 import msgspec
 
 from penstock.cli.files import Advance, PlacedError, display, lines, opened, parquet_batches, placed
+from penstock.cli.sources import Source
 from penstock.errors import InputError
 from penstock.filters.parsing import Language, parse
 from penstock.filters.predicate import Predicate
@@ -19,7 +22,42 @@ class Subscription(msgspec.Struct, frozen=True):
 
     id: Id
     predicate: Predicate
+    place: "Place"
     subscriber: str | None = None
+
+
+class Place(NamedTuple):
+    """Where something stands: in a line of a file, or in a row of a Parquet file; or None, of the file."""
+
+    file: str
+    line: int | None = None
+    row: int | None = None
+
+    def __str__(self) -> str:
+        if self.row is not None:
+            return f"{display(self.file)}: row {self.row}"
+        return display(self.file) if self.line is None else f"{display(self.file)}:{self.line}"
+
+
+class Fault(NamedTuple):
+    """What keeps a row from being a subscription."""
+
+    place: Place
+    message: str
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """How subscriptions are read."""
+
+    language: Language = "sql"
+    fault: Callable[[Fault], None] | None = None
+    """What is told of rows that are no subscriptions, which are left out then; else the first is an error."""
+    only: str | None = None
+    """Read the subscriptions of this id alone. Integers are meant as well as text."""
+
+    def wants(self, identifier: object) -> bool:
+        """Whether the subscriptions of an id are read."""
+        return self.only is None or str(identifier) == self.only
 
 
 class _Line(msgspec.Struct):
@@ -30,56 +68,109 @@ class _Line(msgspec.Struct):
     subscriber: str | None = None
 
 
-def read_subscriptions(path: str, kind: str, language: Language, advance: Advance) -> Iterator[Subscription]:
-    """Yield the subscriptions of a file."""
+def read_subscriptions(files: Iterable[Source], reading: Reading, advance: Advance) -> Iterator[Subscription]:
+    """Yield the subscriptions of files."""
     readers = {"jsonl": _jsonl_subscriptions, "csv": _csv_subscriptions, "parquet": _parquet_subscriptions}
-    return readers[kind](path, language, advance)
+    for source in files:
+        try:
+            yield from readers[source.kind](source.path, reading, advance)
+        except PlacedError as error:
+            if reading.fault is None:
+                raise
+            reading.fault(_fault(Place(source.path), error))
 
 
-def _jsonl_subscriptions(path: str, language: Language, advance: Advance) -> Iterator[Subscription]:
+@contextmanager
+def _told(place: Place, reading: Reading) -> Iterator[None]:
+    """Errors inside say where they happened; they are raised, or told to who is to be told of them."""
+    try:
+        with placed(str(place)):
+            yield
+    except PlacedError as error:
+        if reading.fault is None:
+            raise
+        reading.fault(_fault(place, error))
+
+
+def _fault(place: Place, error: PlacedError) -> Fault:
+    if error.message is not None:
+        return Fault(place, error.message)
+    # It is about a place within the file that only its text tells.
+    name = display(place.file)
+    found = re.match(rf"{re.escape(name)}:(\d+): ", str(error))
+    if found:
+        return Fault(place._replace(line=int(found[1])), str(error)[found.end() :])
+    return Fault(place, str(error).removeprefix(f"{name}: "))
+
+
+def _jsonl_subscriptions(path: str, reading: Reading, advance: Advance) -> Iterator[Subscription]:
     decoder = msgspec.json.Decoder(_Line)
-    for place, line in lines(path, advance):
-        with placed(place):
+    for number, line in lines(path, advance):
+        place = Place(path, number)
+        made = None
+        with _told(place, reading):
             found = decoder.decode(line)
-            raw = bytes(found.filter)
-            if raw.startswith(b'"'):
-                predicate = parse(msgspec.json.decode(raw, type=str), language)
-            elif raw.startswith(b"{"):
-                predicate = parse(raw, "json")
-            else:
-                raise InputError("a filter is text, or an object in the JSON form")
-            yield Subscription(check_id(found.id), predicate, found.subscriber)
+            if reading.wants(found.id):
+                predicate = _json_predicate(bytes(found.filter), reading.language)
+                made = Subscription(check_id(found.id), predicate, place, found.subscriber)
+        if made is not None:
+            yield made
 
 
-def _csv_subscriptions(path: str, language: Language, advance: Advance) -> Iterator[Subscription]:
+def _json_predicate(raw: bytes, language: Language) -> Predicate:
+    if raw.startswith(b'"'):
+        return parse(msgspec.json.decode(raw, type=str), language)
+    if raw.startswith(b"{"):
+        return parse(raw, "json")
+    raise InputError("a filter is text, or an object in the JSON form")
+
+
+def _csv_subscriptions(path: str, reading: Reading, advance: Advance) -> Iterator[Subscription]:
     # A filter may be as long as any text; the csv module's own limit is 128 KiB.
     csv.field_size_limit(TEXT_LENGTH_MAX)
     with opened(path) as file:
-        rows = csv.reader(_decoded_lines(path, file, advance), strict=True)
-        names: list[str] | None = None
-        while True:
-            with placed(f"{display(path)}:{rows.line_num + 1}"):
-                try:
-                    row = next(rows)
-                except StopIteration:
-                    break
-                except csv.Error as error:
-                    raise InputError(f"not CSV: {error}") from None
-                if names is None:
-                    names = _columns(row)
-                elif row:
-                    if len(row) != len(names):
-                        raise InputError(f"{len(names)} fields were expected, found {len(row)}")
-                    fields = dict(zip(names, row, strict=True))
-                    yield _from_fields(fields, language)
-        if names is None:
-            raise InputError(f"{display(path)}:1: a header with the columns id and filter was expected")
+        rows = csv.reader(_decoded_lines(path, file, reading, advance), strict=True)
+        names = _header(path, rows)
+        for place, row in _csv_rows(path, rows, reading):
+            made = None
+            with _told(place, reading):
+                if len(row) != len(names):
+                    raise InputError(f"{len(names)} fields were expected, found {len(row)}")
+                made = _from_fields(dict(zip(names, row, strict=True)), reading, place)
+            if made is not None:
+                yield made
 
 
-def _parquet_subscriptions(path: str, language: Language, advance: Advance) -> Iterator[Subscription]:
+def _header(path: str, rows: "_Rows") -> list[str]:
+    with placed(f"{display(path)}:1"):
+        try:
+            return _columns(next(rows))
+        except StopIteration:
+            raise InputError("a header with the columns id and filter was expected") from None
+        except csv.Error as error:
+            raise InputError(f"not CSV: {error}") from None
+
+
+def _csv_rows(path: str, rows: "_Rows", reading: Reading) -> Iterator[tuple[Place, list[str]]]:
+    """The rows that are not blank, each with the line on which it begins."""
+    while True:
+        place, row = Place(path, rows.line_num + 1), None
+        with _told(place, reading):
+            try:
+                row = next(rows)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise InputError(f"not CSV: {error}") from None
+        if row:
+            yield place, row
+
+
+def _parquet_subscriptions(path: str, reading: Reading, advance: Advance) -> Iterator[Subscription]:
     row = 0
     for batch in parquet_batches(path, advance):
-        names = _columns(batch.schema.names, where=f"{display(path)}: ")
+        with placed(display(path)):
+            names = _columns(batch.schema.names)
         names = [name for name in ("id", "filter", "subscriber") if name in names]
         batch = batch.select(names)
         try:
@@ -89,34 +180,54 @@ def _parquet_subscriptions(path: str, language: Language, advance: Advance) -> I
                 f"{display(path)}: from row {row} on, text is not UTF-8: {error.reason}"
             ) from None
         for fields in found:
-            with placed(f"{display(path)}: row {row}"):
-                yield _from_fields({name: fields[name] for name in names}, language)
+            place, made = Place(path, row=row), None
+            with _told(place, reading):
+                made = _from_fields({name: fields[name] for name in names}, reading, place)
+            if made is not None:
+                yield made
             row += 1
 
 
-def _columns(names: list[str], where: str = "") -> list[str]:
+class _Rows(Protocol):
+    """What the csv module reads with."""
+
+    @property
+    def line_num(self) -> int: ...
+
+    def __next__(self) -> list[str]: ...
+
+
+def _columns(names: list[str]) -> list[str]:
     missing = [name for name in ("id", "filter") if name not in names]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{where}the column {twice!r:.80} is there twice")
+        raise InputError(f"the column {twice!r:.80} is there twice")
     if missing:
-        raise InputError(f"{where}a column {missing[0]!r} is missing; there are: {', '.join(names)[:200]}")
+        raise InputError(f"a column {missing[0]!r} is missing; there are: {', '.join(names)[:200]}")
     return names
 
 
-def _from_fields(fields: Mapping[str, Any], language: Language) -> Subscription:
+def _from_fields(fields: Mapping[str, Any], reading: Reading, place: Place) -> Subscription | None:
+    if not reading.wants(fields["id"]):
+        return None
     text, subscriber = fields["filter"], fields.get("subscriber")
     if not isinstance(text, str):
         raise InputError(f"a filter is text, not {'null' if text is None else type(text).__name__}")
     if not isinstance(subscriber, str | None):
         raise InputError(f"a subscriber is text, not {type(subscriber).__name__}")
-    return Subscription(check_id(fields["id"]), parse(text, language), subscriber or None)
+    identifier = check_id(fields["id"])
+    return Subscription(identifier, parse(text, reading.language), place, subscriber or None)
 
 
-def _decoded_lines(path: str, file: IO[bytes], advance: Advance) -> Iterator[str]:
+def _decoded_lines(path: str, file: IO[bytes], reading: Reading, advance: Advance) -> Iterator[str]:
     for number, line in enumerate(file, 1):
         advance(len(line))
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise PlacedError(f"{display(path)}:{number}: not UTF-8: {error.reason}") from None
+            failure = PlacedError(f"{display(path)}:{number}: not UTF-8: {error.reason}")
+            if reading.fault is None:
+                raise failure from None
+            reading.fault(_fault(Place(path), failure))
+            # A blank line is no row: those that come after it are read.
+            yield "\n"

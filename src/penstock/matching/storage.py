@@ -209,6 +209,11 @@ def _state(folder: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
+def is_saved(folder: Path) -> bool:
+    """Whether a folder looks as if a matcher had been saved in it."""
+    return (folder / _MANIFEST).exists() and next(folder.glob("*.bin"), None) is not None
+
+
 def _load(folder: Path) -> tuple[Table | None, IdTable, bool]:
     manifest = _read_manifest(folder)
     names = manifest.names
