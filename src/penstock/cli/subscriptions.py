@@ -93,14 +93,12 @@ def _told(place: Place, reading: Reading) -> Iterator[None]:
 
 
 def _fault(place: Place, error: PlacedError) -> Fault:
-    if error.message is not None:
-        return Fault(place, error.message)
-    # It is about a place within the file that only its text tells.
     name = display(place.file)
-    found = re.match(rf"{re.escape(name)}:(\d+): ", str(error))
+    # Where in the file it is, only the text tells then.
+    found = re.match(rf"{re.escape(name)}:(\d+): ", str(error)) if place == Place(place.file) else None
     if found:
         return Fault(place._replace(line=int(found[1])), str(error)[found.end() :])
-    return Fault(place, str(error).removeprefix(f"{name}: "))
+    return Fault(place, error.message or str(error).removeprefix(f"{name}: "))
 
 
 def _jsonl_subscriptions(path: str, reading: Reading, advance: Advance) -> Iterator[Subscription]:

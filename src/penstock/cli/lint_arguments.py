@@ -1,0 +1,58 @@
+"""The arguments of `penstock lint` and `penstock why`."""
+
+import argparse
+
+from penstock.cli.arguments import Commands, add_command, command
+
+_FORMATS = ("jsonl", "csv", "parquet")
+_LANGUAGES = ("sql", "padres", "json")
+
+
+def add_lint_command(commands: "Commands[argparse.ArgumentParser]") -> None:
+    """Add `lint` to the commands."""
+    lint = add_command(
+        commands,
+        "lint",
+        "check rules: all that cannot be read, contradict themselves, repeat or cover others",
+        "  penstock lint rules.jsonl\n"
+        "  penstock lint rules/ 'teams/*.csv' --schema events.schema.json\n"
+        "  penstock lint rules/ --format sarif --output rules.sarif\n"
+        "  penstock lint rules.jsonl --fail-on error\n"
+        "\nFiles hold rows with id and filter, as for penstock match. Findings have a level:\n"
+        "  error    invalid, never-matches, unknown-attribute, wrong-type\n"
+        "  warning  duplicate, matches-all\n"
+        "  note     covered (by another rule), repeated-id (several rules under one id are alternatives)\n"
+        "\nExit status: 0 if nothing as grave as --fail-on was found, 1 if something was, 2 if a file\n"
+        "cannot be opened or an argument is wrong.\n",
+    )
+    lint.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="JSON lines, CSV or Parquet, also .gz: files, folders or patterns; - for standard input",
+    )
+    lint.add_argument("--subscriptions-format", choices=_FORMATS, help="if the names do not tell")
+    lint.add_argument(
+        "--from",
+        dest="language",
+        choices=_LANGUAGES,
+        help="the language of filters that are text (default: sql)",
+    )
+    lint.add_argument(
+        "--schema",
+        metavar="FILE",
+        help="also check attributes and types: a JSON Schema of the events, or a Parquet file of some",
+    )
+    lint.add_argument(
+        "--fail-on",
+        choices=("error", "warning", "note", "never"),
+        default="warning",
+        help="exit with 1 if something at least as grave is found (default: warning)",
+    )
+    lint.add_argument(
+        "--format", choices=("text", "json", "sarif"), default="text", help="what to write (default: text)"
+    )
+    lint.add_argument(
+        "--output", metavar="FILE", help="write here, whole or not at all (default: standard output)"
+    )
+    lint.set_defaults(run=command("cli.lint", "run"))
