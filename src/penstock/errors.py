@@ -5,6 +5,7 @@ Each message says what was wrong, where, and what to do about it.
 
 __all__ = [
     "AccessError",
+    "DisagreementError",
     "EventError",
     "FilterError",
     "FilterSyntaxError",
@@ -57,6 +58,10 @@ class InexpressibleError(FilterError):
 
 class InputError(PenstockError, ValueError):
     """A file that cannot be read as what it was said to be; the message names file and line."""
+
+
+class DisagreementError(PenstockError, ValueError):
+    """Rules and events, or rules and a schema, disagree, and whoever asked wants no answer then."""
 
 
 class MissingExtraError(PenstockError, ImportError):

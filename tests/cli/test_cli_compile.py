@@ -145,7 +145,7 @@ def test_a_family_that_no_event_has_is_noted_with_a_folder_too(capsysbinary: Cap
     assert match("rules", "--family", "dely=number") == 0
     out, err = capsysbinary.readouterr()
     assert out == ANSWER
-    assert err.decode() == "penstock: note: --family dely=…: no event seen has the attribute 'dely'\n"
+    assert err.decode() == "penstock: warning: --family dely=…: no event has the attribute 'dely'\n"
 
 
 def test_families_that_cannot_meet_are_noted_with_a_folder_as_with_the_file(capsysbinary: Capture) -> None:
@@ -168,7 +168,7 @@ def test_families_that_cannot_meet_are_noted_with_a_folder_as_with_the_file(caps
         said.append(capsysbinary.readouterr())
     assert said[0] == said[1]
     notes = said[1].err.decode().splitlines()
-    assert [line.split("'")[1] for line in notes] == ["at", "delay", "dely", "origin"]
+    assert [line.split("'")[1] for line in notes] == ["dely", "at", "delay", "origin"]
 
 
 def test_a_folder_has_no_language(capsysbinary: Capture) -> None:

@@ -229,7 +229,11 @@ def test_what_has_no_family_is_left_out_when_told(kind: str, tmp_path: Path, cap
     write_jsonl(rules, [{"id": 1, "filter": "x is null"}, {"id": 2, "filter": "y > 0"}])
     WRITERS[kind](events, [{"x": [1], "y": 1}, {"x": [2], "y": None}, {"x": None, "y": 3}])
     # The second row has nothing left: it is passed over, and still counts.
-    assert match(capsysbinary, rules, events, "--unsupported", "skip") == {0: [1, 2], 2: [1, 2]}
+    command = ["match", "--subscriptions", str(rules), "--events", str(events), "--unsupported", "skip"]
+    assert main(command) == 0
+    out, err = capsysbinary.readouterr()
+    assert matched(out) == {0: [1, 2], 2: [1, 2]}
+    assert b"2 values of 'x', which 1 rule (1) names, were left out" in err
 
 
 def test_rows_count_on_over_the_batches_of_a_file(tmp_path: Path, capsysbinary: Capture) -> None:
@@ -338,7 +342,8 @@ def test_text_in_parquet_that_is_not_utf8_is_refused_or_left_out(
 
 def notes(capsysbinary: Capture) -> list[str]:
     return [
-        line.removeprefix("penstock: note: ") for line in capsysbinary.readouterr().err.decode().splitlines()
+        line.removeprefix("penstock: warning: ")
+        for line in capsysbinary.readouterr().err.decode().splitlines()
     ]
 
 
@@ -351,13 +356,65 @@ def test_filters_that_ask_for_another_family_than_the_events_have_are_noted(
     command = ["match", "--subscriptions", str(rules), "--events", str(events)]
     assert main(command) == 0
     assert notes(capsysbinary) == [
-        "filters compare 'delay' with a number, but in the events it is a string: they cannot match "
-        "(see --family and --null)"
+        "1 rule (a) compares 'delay' with a number, but in the events it is a string (2 values): "
+        "no event can match (see --family and --null)"
     ]
     assert main([*command, "--null", "NA"]) == 0
     assert notes(capsysbinary) == []
     assert main([*command, "--null", "NA", "--family", "dely=number"]) == 0
-    assert notes(capsysbinary) == ["--family dely=…: no event seen has the attribute 'dely'"]
+    assert notes(capsysbinary) == ["--family dely=…: no event has the attribute 'dely'"]
+
+
+@pytest.mark.parametrize("kind", sorted(WRITERS))
+def test_an_attribute_that_no_event_has_is_a_warning_with_what_was_meant(
+    kind: str, tmp_path: Path, capsysbinary: Capture
+) -> None:
+    rules, events, folder = tmp_path / "s.jsonl", tmp_path / f"e.{kind}", tmp_path / "compiled"
+    write_jsonl(rules, [{"id": n, "filter": f"amuont > {n} or Place = 'x'"} for n in range(5)])
+    WRITERS[kind](events, [{"amount": n, "place": "JFK"} for n in range(40)])
+    assert main(["compile", "--subscriptions", str(rules), "--output", str(folder)]) == 0
+    capsysbinary.readouterr()
+    for given in (rules, folder):
+        assert main(["match", "--subscriptions", str(given), "--events", str(events), "--jobs", "3"]) == 0
+        assert notes(capsysbinary) == [
+            "none of 40 events has 'Place', which 5 rules (0, 1, 2, …) name; did you mean 'place'?",
+            "none of 40 events has 'amuont', which 5 rules (0, 1, 2, …) name; did you mean 'amount'?",
+        ]
+
+
+def test_strict_writes_nothing_and_fails_where_rules_and_events_disagree(
+    tmp_path: Path, capsysbinary: Capture
+) -> None:
+    rules, events, out = tmp_path / "s.jsonl", tmp_path / "e.jsonl", tmp_path / "out.jsonl"
+    write_jsonl(rules, [{"id": "a", "filter": "x = 1"}, {"id": "b", "filter": "y = 1"}])
+    write_jsonl(events, [{"x": 1}])
+    command = ["match", "--subscriptions", str(rules), "--events", str(events), "--strict"]
+    assert main([*command, "--output", str(out)]) == 2
+    err = capsysbinary.readouterr().err.decode().splitlines()
+    assert err == [
+        "penstock: warning: none of 1 events has 'y', which 1 rule (b) names",
+        "penstock: --strict: rules and events disagree in 1 way; nothing is written",
+    ]
+    assert not out.exists()
+    assert main(command) == 2
+    assert capsysbinary.readouterr().out == b""
+    write_jsonl(events, [{"x": 1}, {"y": 2}])
+    assert match(capsysbinary, rules, events, "--strict") == {0: ["a"]}
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_values_that_were_left_out_are_a_warning(kind: str, tmp_path: Path, capsysbinary: Capture) -> None:
+    rules, events = tmp_path / "s.jsonl", tmp_path / f"e.{kind}"
+    write_jsonl(rules, [{"id": "a", "filter": "x > 1"}])
+    if kind == "jsonl":
+        events.write_text('{"x": 5}\n{"x": 99999999999999999999999, "y": 1}\n' * 3)
+    else:
+        papq.write_table(pa.table({"x": pa.array([2**63, 5] * 3, pa.uint64()), "y": range(6)}), events)
+    command = ["match", "--subscriptions", str(rules), "--events", str(events), "--unsupported", "skip"]
+    assert main(command) == 0
+    (note,) = notes(capsysbinary)
+    assert note.startswith("3 values of 'x', which 1 rule (a) names, were left out: ")
+    assert "does not fit a 64-bit integer" in note
 
 
 def test_output_to_the_streams_device_adds_to_what_is_there(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_a_saved_table_with_a_filter_that_cannot_be_read_is_refused(
 def test_batches_without_clauses_are_left_as_they_are(events: list[Attributes]) -> None:
     matcher = Matcher([("a", "x = 1")])
     snapshot = matcher._store.snapshot()
-    (batch,) = matcher._batches(events, "refuse", snapshot.names)
+    (batch,) = matcher._batches(events, "refuse", snapshot)
     assert snapshot.completed(batch) is batch
 
 

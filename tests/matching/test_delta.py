@@ -147,7 +147,7 @@ def test_a_reader_sees_what_there_was() -> None:
     engine.remove_many(range(0, 100, 2))
     engine.add_many([(i, Filter([Constraint("x", "=", 1)])) for i in range(200, 300)])
     names = engine._store.names
-    batch = engine._batches([{"x": 1}], "refuse", names)[0]
+    batch = engine._batches([{"x": 1}], "refuse", engine._store.snapshot())[0]
     old = before.parts[-1].match(batch, names, 400)
     assert sorted(engine._store.ids.get(n) for n in old.numbers.tolist()) == list(range(1, 100, 3))
     assert engine.match({"x": 1}) == [*range(1, 100, 6), *range(200, 300)]

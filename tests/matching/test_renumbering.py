@@ -61,7 +61,7 @@ def test_a_snapshot_keeps_its_names() -> None:
     engine.compact()
     engine.add_many((f"b{i}", f"b{i} = 1") for i in range(100))
     events = [{"a3": 1}, {"a95": 1}, {"a120": 1}, {"b7": 1}]
-    batch = engine._batches(events, "refuse", before.names)[0]
+    batch = engine._batches(events, "refuse", before)[0]
     before.sample.see(batch)
     assert list(engine._match(before, batch)) == [[3], [95], [120], []]
     assert list(engine.match_batch(events)) == [[], [95], [120], ["b7"]]

@@ -29,8 +29,9 @@ from penstock.matching.arrow_events import batch_of_arrow
 from penstock.matching.batch import Batch
 from penstock.matching.encode import batch_of_events
 from penstock.matching.json_events import WantedNames, read_json_lines
+from penstock.matching.observed import Observed
 from penstock.model.arrow import family_of_arrow
-from penstock.model.events import Event, decode_object, flatten
+from penstock.model.events import Event, decode_object, flatten, is_skip
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
 
@@ -114,6 +115,9 @@ class Chunk(Protocol):
     def void(self, events: list[int]) -> list[int]:
         """Those that have no attribute at all, of events in which nothing wanted was found."""
 
+    def look(self, observed: Observed) -> None:
+        """Show the names that a few events have."""
+
 
 class ChunkError(PlacedError):
     """A mistake in a chunk; `good` is what comes before it."""
@@ -163,7 +167,7 @@ class JsonChunk(msgspec.Struct, frozen=True):
             # From 2 on: there is no byte order mark any more.
             batch = read_json_lines(self.data, wanted.json, self.options.unsupported, first_row=2)
         except PenstockError as error:
-            if self.options.unsupported == "skip":
+            if is_skip(self.options.unsupported):
                 # Perhaps it only has nothing left.
                 return self._encode_events(wanted)
             index = (error.row or 2) - 2
@@ -177,7 +181,13 @@ class JsonChunk(msgspec.Struct, frozen=True):
     def void(self, events: list[int]) -> list[int]:
         """See Chunk."""
         lines = [content for line in self.data.split(b"\n") if (content := line.strip())]
-        return [event for event in events if json_event(lines[event], self.options) is None]
+        # What is left out has been counted.
+        options = msgspec.structs.replace(self.options, unsupported="skip")
+        return [event for event in events if json_event(lines[event], options) is None]
+
+    def look(self, observed: Observed) -> None:
+        """See Chunk."""
+        observed.look_at_lines(self.data)
 
     def _encode_events(self, wanted: Wanted) -> Encoded:
         events: list[Event | None] = []
@@ -328,7 +338,7 @@ class RowsChunk(msgspec.Struct, frozen=True):
         """See Chunk."""
         import pyarrow as pa
 
-        if not self.options.families and _is_plain(self.rows.schema, self.options.unsupported == "skip"):
+        if not self.options.families and _is_plain(self.rows.schema, is_skip(self.options.unsupported)):
             try:
                 batch = batch_of_arrow(self.rows, wanted.numbers, self.options.unsupported, self.first)
                 return Encoded(batch)
@@ -345,6 +355,10 @@ class RowsChunk(msgspec.Struct, frozen=True):
     def void(self, events: list[int]) -> list[int]:
         """See Chunk: rows without any attribute are known already."""
         return []
+
+    def look(self, observed: Observed) -> None:
+        """See Chunk."""
+        observed.look_at_columns(self.rows.schema)
 
     def _until(self, rows: int) -> "RowsChunk | None":
         return msgspec.structs.replace(self, rows=self.rows.slice(0, rows)) if rows else None

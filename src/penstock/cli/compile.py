@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from penstock.cli.files import is_same_file, tells_format
@@ -16,6 +16,7 @@ from penstock.filters.predicate import Predicate
 from penstock.matching.matcher import Matcher
 from penstock.matching.storage import is_saved
 from penstock.model.names import Id
+from penstock.model.schema import Schema
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,22 +66,17 @@ def is_compiled(given: Sequence[str], kind: str | None) -> bool:
 
 
 def load(
-    files: Sequence[Source],
-    reading: Reading,
-    expect: Callable[[Predicate], None] = lambda _predicate: None,
-    *,
-    matching: bool = True,
+    files: Sequence[Source], reading: Reading, *, schema: Schema | None = None, matching: bool = True
 ) -> Matcher:
-    """A matcher of the subscriptions of files; each predicate is shown to `expect`.
+    """A matcher of the subscriptions of files, which are refused if they do not fit the schema.
 
     `matching`: whether it is going to be matched with.
     """
-    matcher = Matcher()
+    matcher = Matcher(schema=schema)
     with progress("subscriptions", size_of_all(files)) as advance:
 
         def pairs() -> Iterator[tuple[Id, Predicate]]:
             for found in read_subscriptions(files, reading, advance):
-                expect(found.predicate)
                 yield found.id, found.predicate
             note_if_cold(matching=matching)
 

@@ -10,7 +10,15 @@ import msgspec
 
 from penstock.cli.files import Advance, PlacedError, display, opened, placed
 from penstock.errors import EventError, InputError, PenstockError
-from penstock.model.events import NO_ATTRIBUTE, Event, Unsupported, decode_object, flatten, read_families
+from penstock.model.events import (
+    NO_ATTRIBUTE,
+    Event,
+    Unsupported,
+    decode_object,
+    flatten,
+    is_skip,
+    read_families,
+)
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
@@ -54,7 +62,7 @@ def json_event(line: bytes, options: EventOptions) -> Event | None:
     attributes = flatten(decode_object(line), options.unsupported)
     if attributes:
         return _typed(Event.from_flat(attributes), options)
-    if options.unsupported == "skip":
+    if is_skip(options.unsupported):
         return None
     raise EventError(NO_ATTRIBUTE)
 

@@ -225,6 +225,7 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "  penstock match --subscriptions team-a.csv team-b.csv --events 'days/2024-*/*.jsonl.gz'\n"
         "  tail -f events.jsonl | penstock match --subscriptions rules.jsonl --events - --line-buffered\n"
         "  penstock match --subscriptions rules.jsonl --events log.jsonl --family at=time\n"
+        "  penstock match --subscriptions rules.jsonl --events day.parquet --strict\n"
         "  penstock compile --subscriptions rules.jsonl --output rules\n"
         "  penstock match --subscriptions rules --events events.jsonl --jobs 8\n"
         "\nSubscriptions are rows with id, filter and, if you like, subscriber; several rows with one id\n"
@@ -268,6 +269,13 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         help="what to do with values that have no family, as lists and null in JSON: stop with an error, "
         "or leave the attribute out (default: refuse); in JSON lines, an attribute that no filter names is "
         "only checked to be JSON, unless it is id",
+    )
+    match.add_argument(
+        "--strict",
+        action="store_true",
+        help="write nothing and end with exit status 2 where rules and events disagree: attributes that "
+        "rules name and no event has, or has in another family, and values that were left out; without it "
+        "each is a warning",
     )
     match.add_argument(
         "--line-buffered",

@@ -2,8 +2,7 @@
 
 import argparse
 import sys
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -18,29 +17,10 @@ from penstock.cli.pool import cores, in_order
 from penstock.cli.progress import progress
 from penstock.cli.sources import one_kind, size_of_all, sources
 from penstock.cli.subscriptions import Reading
-from penstock.errors import InputError
-from penstock.filters.asked import families_in
-from penstock.filters.predicate import Predicate
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
-from penstock.matching.computed import plain_names
+from penstock.errors import DisagreementError, InputError, printable
+from penstock.filters.disagreements import Disagreement
 from penstock.matching.matcher import Matcher
-from penstock.matching.reading import families_asked
-from penstock.matching.sampling import rows_of
 from penstock.model.events import Event
-from penstock.model.values import Family, family_of
-
-_EVENTS_LOOKED_AT: Final = 10_000
-"""Events in which the families of attributes are looked at; all of them would cost too much."""
-
-_FAMILY_OF_STATE: Final = {
-    NAN: Family.NUMBER,
-    INTEGER: Family.NUMBER,
-    DOUBLE: Family.NUMBER,
-    FALSE: Family.BOOL,
-    TRUE: Family.BOOL,
-    TIME: Family.TIME,
-    STRING: Family.STRING,
-}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,15 +32,15 @@ def run(options: argparse.Namespace) -> int:
     one_kind(events)
     check_output(options.output, [*rules, *events])
     families = families_given(options.family)
-    reading = EventOptions(families=families, nulls=tuple(options.null), unsupported=options.unsupported)
-    mismatches = Mismatches(families)
     if compiled:
         matcher = Matcher.load(options.subscriptions[0])
-        mismatches.expect_names(plain_names(matcher.names))
         note_if_cold()
     else:
-        matcher = load(rules, Reading(language_of(options)), mismatches.expect)
-    answering = Answering(matcher, mismatches, skip=options.unsupported == "skip")
+        matcher = load(rules, Reading(language_of(options)))
+    skip = options.unsupported == "skip"
+    unsupported = matcher.observed.skipping if skip else options.unsupported
+    reading = EventOptions(families=families, nulls=tuple(options.null), unsupported=unsupported)
+    answering = Answering(matcher, families, skip=skip)
     pace = Pace()
     with (
         whole_output(options.output, line_buffered=options.line_buffered) as write,
@@ -78,10 +58,8 @@ def run(options: argparse.Namespace) -> int:
             if options.line_buffered and error.good is not None:
                 write(answering.answer(error.good))
             raise
-    if compiled:
-        mismatches.settle(families_asked(matcher.tables()))
-    for note in mismatches.notes():
-        sys.stderr.write(f"penstock: note: {note}\n")
+        # Before the output takes its place: with --strict there is none.
+        _report(matcher.disagreements(), answering.unseen, strict=options.strict)
     return 0
 
 
@@ -103,17 +81,23 @@ def _check(options: argparse.Namespace) -> None:
 class Answering:
     """Matches chunks, in any thread."""
 
-    def __init__(self, matcher: Matcher, mismatches: "Mismatches", *, skip: bool) -> None:
+    def __init__(self, matcher: Matcher, families: Iterable[str] = (), *, skip: bool) -> None:
         self._matcher = matcher
-        self._mismatches = mismatches
+        self._families = _Families(families)
         self._skip = skip
         self._wanted = Wanted(matcher.names)
         self._lines = Lines(matcher.match_batch([]).table, self._wanted.id)
 
+    @property
+    def unseen(self) -> set[str]:
+        """The attributes given a family that no event had."""
+        return self._families.unseen
+
     def answer(self, chunk: Chunk) -> memoryview:
         """A JSON line for each event that matched something."""
         batch, events = chunk.encode(self._wanted)
-        self._mismatches.see(batch, events, self._wanted.numbers, chunk.row)
+        self._families.see(events)
+        chunk.look(self._matcher.observed)
         matches = self._matcher.match_encoded(batch)
         hits = np.flatnonzero(np.diff(matches.offsets))
         if self._skip and events is None:
@@ -123,85 +107,32 @@ class Answering:
         return self._lines.write(batch, matches, hits, chunk.row).data
 
 
-class Mismatches:
-    """Notices filters that compare an attribute with a family that it never has in the events.
+class _Families:
+    """The attributes that --family names: of each, whether any event has it."""
 
-    Such filters match nothing, and nothing else would tell: `delay > 60` where a stray word made a CSV
-    column text, or a time where JSON has text.
-    """
+    def __init__(self, names: Iterable[str]) -> None:
+        self.unseen = set(names)
 
-    def __init__(self, families: dict[str, Family]) -> None:
-        self._given = set(families)
-        self._wanted: dict[str, set[Family]] = {name: set() for name in families}
-        self._seen: dict[str, set[Family]] = {}
-        self._lock = threading.Lock()
-
-    def expect(self, predicate: Predicate) -> None:
-        """Take note of what a filter asks for."""
-        for f in predicate.filters:
-            for name, family in families_in(f):
-                self._wanted.setdefault(name, set()).add(family)
-
-    def expect_names(self, names: Iterable[str]) -> None:
-        """Take note of the attributes that compiled filters name; `settle` tells later how."""
-        for name in names:
-            self._wanted.setdefault(name, set())
-
-    def settle(self, asked: Iterable[set[tuple[str, Family]]]) -> None:
-        """Take note of what compiled filters ask for, as far as that is needed to know what to note."""
-        asked = iter(asked)
-        # Where attributes are what filters ask for, the first few tell, however many there are.
-        while any(not wanted & self._seen.get(name, set()) for name, wanted in self._open()):
-            some = next(asked, None)
-            if some is None:
-                break
-            for name, family in some:
-                self._wanted[name].add(family)
-
-    def _open(self) -> Iterator[tuple[str, set[Family]]]:
-        """The attributes of which there may be something to note."""
-        return ((n, wanted) for n, wanted in self._wanted.items() if n in self._seen or n in self._given)
-
-    def see(
-        self, batch: Batch, events: Sequence[Event | None] | None, numbers: Mapping[str, int], row: int
-    ) -> None:
-        """Take note of what a chunk's events have; after the first thousands, the picture is clear.
-
-        Without the events themselves, the batch has all that can be asked for.
-        """
-        left = _EVENTS_LOOKED_AT - row
-        if left <= 0:
-            return
-        seen = _seen(batch, numbers, left) if events is None else _seen_in(events[:left])
-        with self._lock:
-            for name, family in seen:
-                if name in self._wanted:
-                    self._seen.setdefault(name, set()).add(family)
-
-    def notes(self) -> Iterator[str]:
-        """A line for each attribute whose families never met."""
-        for name, wanted in sorted(self._wanted.items()):
-            seen = self._seen.get(name)
-            if name in self._given and not wanted and not seen:
-                yield f"--family {name}=…: no event seen has the attribute {name!r}"
-            elif wanted and seen and not wanted & seen:
-                yield (
-                    f"filters compare {name!r} with a {_labels(wanted)}, but in the events it is a "
-                    f"{_labels(seen)}: they cannot match (see --family and --null)"
-                )
+    def see(self, events: Sequence[Event | None] | None) -> None:
+        """Take note of events."""
+        for event in events or ():
+            if not self.unseen:
+                return
+            if event is not None:
+                self.unseen -= event.attributes.keys()
 
 
-def _seen(batch: Batch, numbers: Mapping[str, int], events: int) -> set[tuple[str, Family]]:
-    """Which attributes the first events of a batch have, and of which families."""
-    first = rows_of(batch, np.arange(min(events, len(batch.start))))
-    names = {number: name for name, number in numbers.items()}
-    pairs = {*zip(first.value_attribute.tolist(), first.value_state.tolist(), strict=True)}
-    return {(names[number], _FAMILY_OF_STATE[state]) for number, state in pairs}
+def _report(found: Sequence[Disagreement], unseen: Iterable[str], *, strict: bool) -> None:
+    """A line for each disagreement of rules and events; with `strict`, an error after them."""
+    notes = [f"--family {name}=…: no event has the attribute {name!r}" for name in sorted(unseen)]
+    notes += [f"{one}{_HINTS.get(one.problem, '')}" for one in found]
+    for note in notes:
+        sys.stderr.write(f"penstock: warning: {printable(note)}\n")
+    if strict and notes:
+        raise DisagreementError(
+            f"--strict: rules and events disagree in {len(notes):,} "
+            f"way{'' if len(notes) == 1 else 's'}; nothing is written"
+        )
 
 
-def _seen_in(events: Sequence[Event | None]) -> set[tuple[str, Family]]:
-    return {(n, family_of(v)) for event in events if event is not None for n, v in event.attributes.items()}
-
-
-def _labels(families: set[Family]) -> str:
-    return " or a ".join(family.label for family in sorted(families))
+_HINTS: Final = {"family": " (see --family and --null)"}

@@ -10,25 +10,28 @@ matches, and nothing else would tell. What events have is known from counting th
 | mixed | some events have it in a family that no rule compares it with |
 | skipped | some values of it were left out, because no rule can match them |
 | unmatchable | by the schema, none of its values can be matched |
+| unlisted | events have it, and the schema does not list it |
+| misfit | events have it in a family that the schema does not allow |
 
 A rule is concerned if all that it asks of the attribute is in vain. So `x > 5 or x = 'a'` fits numbers and
 texts. A rule that asks only for absence (`x is null`) may well mean an attribute that is never there: it is
 concerned only where the name looks like a slip, and where a schema lists the names.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
 
+from penstock.errors import DisagreementError
 from penstock.filters.asked import Kind, kinds_in
 from penstock.filters.filter import Filter
 from penstock.filters.valuesets import Presence
 from penstock.model.names import Id
-from penstock.model.schema import Attribute, Schema
+from penstock.model.schema import Schema
 from penstock.model.values import Family
 
-Problem = Literal["unknown", "family", "mixed", "skipped", "unmatchable"]
+Problem = Literal["unknown", "family", "mixed", "skipped", "unmatchable", "unlisted", "misfit"]
 
 IDS_SHOWN: Final = 10
 """Ids that a report of a disagreement names: enough to find the rules, short enough for a log line."""
@@ -88,8 +91,8 @@ def _sentence(found: Disagreement) -> str:
             )
         case "mixed":
             return (
-                f"{counted} values of {name} are a {seen}; rules compare it with a {asked} only, and match "
-                "none of these"
+                f"{counted} values of {name} have the family {seen}; rules compare it with a {asked} only, "
+                "and match none of these"
             )
         case "skipped":
             return (
@@ -100,6 +103,12 @@ def _sentence(found: Disagreement) -> str:
             return (
                 f"{who} {_verb(found, 'name')} {name}, which in the schema is {found.detail}: "
                 "no rule can match a value of this type"
+            )
+        case "unlisted":
+            return f"events have {name}, which the schema does not list{hint}"
+        case "misfit":
+            return (
+                f"{counted} values of {name} have the family {seen}, but in the schema it is {found.detail}"
             )
 
 
@@ -113,6 +122,13 @@ def _who(found: Disagreement) -> str:
 
 def _verb(found: Disagreement, verb: str) -> str:
     return verb + "s" if found.rules == 1 else verb
+
+
+def refuse(found: Sequence[Disagreement]) -> None:
+    """Raise DisagreementError if there is anything that rules and a schema disagree about."""
+    if found:
+        more = f" (and {len(found) - _IDS_IN_TEXT:,} more)" if len(found) > _IDS_IN_TEXT else ""
+        raise DisagreementError("; ".join(map(str, found[:_IDS_IN_TEXT])) + more)
 
 
 class Rules:
@@ -174,29 +190,34 @@ class SchemaCheck:
 
     def see(self, key: Id, filters: Iterable[Filter]) -> None:
         """Hold the alternatives of a rule against the schema."""
-        known = self._schema.attributes
         for name, kinds in kinds_in(filters).items():
-            problem = self._problem(known.get(name), kinds)
+            problem = problem_by(self._schema, name, kinds)
             if problem is not None:
                 self._rules.add(name, problem, kinds, key)
 
-    def _problem(self, attribute: Attribute | None, kinds: set[Kind]) -> Problem | None:
-        if attribute is None:
-            return None if self._schema.is_open else "unknown"
-        if not attribute.families:
-            return None if kinds == {Presence.ABSENT} else "unmatchable"
-        return "family" if is_in_vain(kinds, attribute.families) else None
-
     def report(self) -> list[Disagreement]:
         """What does not fit, in the order of attributes."""
-        attributes = self._schema.attributes
-        return self._rules.report(
-            attributes,
-            seen={
-                name: {family.label: 0 for family in sorted(one.families)} for name, one in attributes.items()
-            },
-            detail={name: one.type for name, one in attributes.items()},
-        )
+        return report_by(self._schema, self._rules)
+
+
+def problem_by(schema: Schema, name: str, kinds: set[Kind]) -> Problem | None:
+    """What is wrong, by a schema, with a rule that asks for this."""
+    attribute = schema.attributes.get(name)
+    if attribute is None:
+        return None if schema.is_open else "unknown"
+    if not attribute.is_matchable:
+        return None if kinds == {Presence.ABSENT} else "unmatchable"
+    return "family" if is_in_vain(kinds, attribute.families) else None
+
+
+def report_by(schema: Schema, rules: Rules) -> list[Disagreement]:
+    """What rules and a schema disagree about."""
+    attributes = schema.attributes
+    return rules.report(
+        attributes,
+        seen={name: {family.label: 0 for family in sorted(one.families)} for name, one in attributes.items()},
+        detail={name: one.type for name, one in attributes.items()},
+    )
 
 
 def check(filters: Iterable[Filter], schema: Schema, key: Id = "the rule") -> list[Disagreement]:

@@ -15,6 +15,7 @@ from penstock.model.arrow import (
     column_values,
     events_from_arrow,
     family_of_arrow,
+    note_skipped_column,
     without_views,
 )
 from penstock.model.events import Unsupported, is_skip
@@ -77,7 +78,8 @@ def batch_of_arrow(
 ) -> Batch:
     """The rows of a record batch as events. Nulls are absent attributes, structs are flattened with dots."""
     skip = is_skip(unsupported)
-    arrays = _named_arrays(rows, names, skip)
+    left_out: list[tuple[str, pa.Array]] = []
+    arrays = _named_arrays(rows, names, skip, left_out)
     texts = [(array, names[name]) for name, array in arrays if is_text(array.type)]
     others = [(array, names[name]) for name, array in arrays if not is_text(array.type)]
     try:
@@ -90,6 +92,8 @@ def batch_of_arrow(
             values.append(nothing._replace(which=np.zeros((rows.num_rows, 0), np.int32)))
     except _Unsuitable:
         return _row_by_row(rows, names, unsupported, first_row)
+    for name, array in left_out:
+        note_skipped_column(unsupported, name, array)
     batch = _batch(values, rows.num_rows)
     if batch.count.all():
         return batch
@@ -107,10 +111,11 @@ def _named_arrays(
     rows: "pa.RecordBatch | pa.StructArray",
     names: dict[str, int],
     skip: bool,
+    left_out: "list[tuple[str, pa.Array]]",
     prefix: str = "",
     depth: int = 0,
 ) -> "list[tuple[str, pa.Array]]":
-    """The columns that filters name, structs flattened."""
+    """The columns that filters name, structs flattened; those to be left out are put aside."""
     import pyarrow as pa
 
     if depth > NESTING_MAX:
@@ -126,12 +131,14 @@ def _named_arrays(
     for field, array in zip(fields, arrays, strict=True):
         name = prefix + check_name(field.name)
         if pa.types.is_struct(array.type):
-            found += _named_arrays(array, names, skip, name + ".", depth + 1)
+            found += _named_arrays(array, names, skip, left_out, name + ".", depth + 1)
         elif name not in names:
             continue
         elif is_text(array.type) or family_of_arrow(array.type) is not None:
             found.append((name, array))
-        elif not skip and array.null_count < len(array):
+        elif skip:
+            left_out.append((name, array))
+        elif array.null_count < len(array):
             raise UnsupportedValueError(
                 f"the column {name!r:.80} of type {array.type} has no family "
                 f"(bool, number, string or time); {SKIP_HINT}"

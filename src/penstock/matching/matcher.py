@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import EventError, FilterError, InputError, PenstockError
+from penstock.filters.disagreements import SchemaCheck, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.matching.batch import Batch
@@ -26,14 +27,17 @@ from penstock.matching.matches import Matches
 from penstock.matching.sampling import joined
 from penstock.model.events import Event, Unsupported, as_event
 from penstock.model.names import Id, check_id, id_order
+from penstock.model.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike
 
+    from penstock.filters.disagreements import Disagreement
     from penstock.matching.columns import Columns
     from penstock.matching.explain import Explanation
     from penstock.matching.json_events import WantedNames
+    from penstock.matching.observed import Observed
     from penstock.matching.packed_events import Buffer
     from penstock.matching.parts import Found
     from penstock.matching.stats import Stats
@@ -59,12 +63,17 @@ class Matcher:
     """Predicates under ids; several predicates under one id form a disjunction. See the module."""
 
     def __init__(
-        self, subscriptions: Iterable[tuple[Id, PredicateLike]] | Mapping[Any, PredicateLike] = ()
+        self,
+        subscriptions: Iterable[tuple[Id, PredicateLike]] | Mapping[Any, PredicateLike] = (),
+        *,
+        schema: Schema | None = None,
     ) -> None:
+        """With a `schema` of events, what does not fit it is refused when it is added."""
         # Not before: it brings the compiler with it, which takes a while to import.
         from penstock.matching.store import Store
 
         self._store = Store()
+        self._schema = schema
         self._wanted: _Ready | None = None
         self._untidied = 0
         self.add_many(subscriptions)
@@ -80,6 +89,7 @@ class Matcher:
     ) -> None:
         """Add many (id, predicate) pairs, or a dict of them: all, or, when one is refused, none."""
         given = ColumnsBuilder(self._store.names)
+        checking = None if self._schema is None else SchemaCheck(self._schema)
         keys: list[Id] = []
         for at, pair in enumerate(_pairs(subscriptions)):
             try:
@@ -87,6 +97,8 @@ class Matcher:
                     raise FilterError(f"subscriptions are pairs (id, filter), not {pair!r:.60}")
                 key, predicate = pair
                 keys.append(check_id(key))
+                if checking is not None:
+                    checking.see(keys[-1], as_predicate(predicate).filters)
                 # A filter alone need not be brought into the form of a predicate.
                 if isinstance(predicate, Filter) and predicate.satisfiable and not predicate.clauses:
                     given.add(at, predicate)
@@ -95,6 +107,8 @@ class Matcher:
                     given.add(at, f)
             except PenstockError as error:
                 raise error.in_row(at) from None
+        if checking is not None:
+            refuse(checking.report())
         if keys:
             self._store.add(given, keys)
 
@@ -115,6 +129,10 @@ class Matcher:
             given = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
         except pa.ArrowInvalid as error:
             raise InputError(f"constraints come as an Arrow table: {error}") from None
+        if self._schema is not None:
+            apart = Matcher()
+            apart.add_constraints(given)
+            refuse(apart.check(self._schema))
         with self._store.lock:
             columns, ids = columns_of_table(given, dict(self._store.names))
             self._store.add_columns(columns, self._store.ids.intern_array(ids))
@@ -169,7 +187,7 @@ class Matcher:
         """
         with self._store.lock:
             snapshot = self._store.snapshot()
-            for batch in self._batches(events, unsupported, snapshot.names):
+            for batch in self._batches(events, unsupported, snapshot):
                 snapshot.sample.see(snapshot.completed(batch))
             self._store.compact(anew=True)
 
@@ -177,13 +195,14 @@ class Matcher:
 
     def match(self, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse") -> list[Id]:
         """The ids, sorted, of the predicates that match the event."""
-        attributes = as_event(event, unsupported).attributes
         snapshot = self._store.snapshot()
+        attributes = as_event(event, snapshot.counting(unsupported)).attributes
         builder = BatchBuilder(snapshot.names)
         builder.add(attributes)
-        snapshot.sample.see_one(attributes)
+        batch = builder.build()
+        snapshot.sample.see_one(attributes, batch)
         self._store.tidy()
-        return self._match(snapshot, snapshot.completed(builder.build()))[0]
+        return self._match(snapshot, snapshot.completed(batch))[0]
 
     def match_batch(
         self,
@@ -198,7 +217,7 @@ class Matcher:
         """
         snapshot = self._store.snapshot()
         found = []
-        for given in self._batches(events, unsupported, snapshot.names):
+        for given in self._batches(events, unsupported, snapshot):
             batch = snapshot.completed(given)
             snapshot.sample.see(batch)
             found.append(self._match(snapshot, batch))
@@ -221,7 +240,9 @@ class Matcher:
         if isinstance(lines, memoryview) and not lines.c_contiguous:
             lines = lines.tobytes()
         snapshot = self._store.snapshot()
-        batch = snapshot.completed(read_json_lines(lines, self._wanted_names(snapshot), unsupported))
+        counting = snapshot.counting(unsupported)
+        batch = snapshot.completed(read_json_lines(lines, self._wanted_names(snapshot), counting))
+        snapshot.sample.observed.look_at_lines(lines)
         snapshot.sample.see(batch)
         self._store.tidy()
         return self._match(snapshot, batch)
@@ -235,6 +256,7 @@ class Matcher:
 
         snapshot = self._store.snapshot()
         batch = snapshot.completed(read_packed(data, offsets, self._wanted_names(snapshot)))
+        snapshot.sample.observed.look_at_packed(data, offsets)
         snapshot.sample.see(batch)
         self._untidied += len(batch.start)
         if self._untidied >= _TIDY_EVERY:
@@ -291,18 +313,21 @@ class Matcher:
         self,
         events: "pa.RecordBatch | pa.Table | Iterable[Event | Mapping[str, object] | None]",
         unsupported: Unsupported,
-        names: dict[str, int],
+        snapshot: "Snapshot",
     ) -> list[Batch]:
+        names, observed = snapshot.names, snapshot.sample.observed
+        unsupported = snapshot.counting(unsupported)
         is_arrow = hasattr(events, "__arrow_c_stream__") or hasattr(events, "__arrow_c_array__")
         if isinstance(events, Mapping | str | bytes) or not (is_arrow or _is_iterable(events)):
             raise EventError(f"a batch is a table or a list of events, not {type(events).__name__}")
         if not is_arrow:
-            return [batch_of_events(cast("Iterable[Any]", events), names, unsupported)]
+            return [batch_of_events(observed.looking(cast("Iterable[Any]", events)), names, unsupported)]
         from penstock.matching.arrow_events import batch_of_arrow, record_batches
 
         tables = record_batches(events, _ROWS)
         made, row = [], 0
         for rows in tables:
+            observed.look_at_columns(rows.schema)
             made.append(batch_of_arrow(rows, names, unsupported, row))
             row += rows.num_rows
         return made or [batch_of_events([], names)]
@@ -363,10 +388,37 @@ class Matcher:
         batch = (
             snapshot.sample.batch(snapshot.names)
             if events is None
-            else joined(self._batches(events, unsupported, snapshot.names))
+            else joined(self._batches(events, unsupported, snapshot))
         )
         batch = None if batch is None else snapshot.completed(batch)
         return stats_of(snapshot, snapshot.names, batch, self._store.home.nbytes, self._store.live_ids, top)
+
+    @property
+    def observed(self) -> "Observed":
+        """What the events seen so far had, counted."""
+        return self._store.snapshot().sample.observed
+
+    def disagreements(self) -> "list[Disagreement]":
+        """What the filters and the events seen so far disagree about, in the order of attributes.
+
+        Attributes that filters name and no event had, or had in other families only; values that no filter
+        asks for; values that were left out (`unsupported="skip"`). With a schema also what events had that it
+        does not allow. `str()` of each is a sentence.
+        """
+        from penstock.matching.disagreements import disagreements, misfits
+
+        snapshot = self._store.snapshot()
+        observed = snapshot.sample.observed
+        found = disagreements(snapshot, observed)
+        if self._schema is None:
+            return found
+        return sorted([*found, *misfits(snapshot, observed, self._schema)], key=lambda one: one.attribute)
+
+    def check(self, schema: Schema) -> "list[Disagreement]":
+        """What the filters and a schema of events disagree about, in the order of attributes."""
+        from penstock.matching.disagreements import disagreements_by
+
+        return disagreements_by(self._store.snapshot(), schema)
 
     def filters(self, key: Id) -> list[Filter]:
         """The filters that an id has."""
@@ -409,8 +461,12 @@ class Matcher:
         save(path, table, ids, learnt=learnt)
 
     @classmethod
-    def load(cls, path: "str | PathLike[str]", *, learn: bool = True) -> "Matcher":
+    def load(
+        cls, path: "str | PathLike[str]", *, learn: bool = True, schema: Schema | None = None
+    ) -> "Matcher":
         """The matcher that was saved in a folder; its arrays are mapped, and read when they are needed.
+
+        With a `schema` of events, filters that do not fit it are refused.
 
         With `learn=False` it stays as it was saved: where many processes map one table, none of them should
         compile a copy of its own because of the events that it saw.
@@ -419,8 +475,10 @@ class Matcher:
         from penstock.matching.store import Store
 
         table, ids, learnt = load(path)
-        made = cls()
+        made = cls(schema=schema)
         made._store = Store.of_table(table, ids, learnt=learnt or not learn)
+        if schema is not None:
+            refuse(made.check(schema))
         return made
 
 

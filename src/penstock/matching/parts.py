@@ -1,6 +1,7 @@
 """A part of a matcher: a compiled table, and which of its filters have been removed since."""
 
 import threading
+from collections.abc import Iterator
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -15,7 +16,14 @@ from penstock.matching.explain import found_by
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.match import Scratch, match
 from penstock.matching.kernels.resolve import resolve
-from penstock.matching.reading import columns_like, columns_of, conditions_at, filters_at
+from penstock.matching.reading import (
+    Conditions,
+    columns_like,
+    columns_of,
+    conditions_at,
+    conditions_of,
+    filters_at,
+)
 from penstock.matching.table import Table
 
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
@@ -110,6 +118,12 @@ class Part(Deaths):
     def columns(self, keep: NDArray[np.bool_], names: dict[str, int]) -> Columns:
         """The filters that are to be kept, as columns."""
         return columns_of(self.table, keep, names)
+
+    def conditions(self, names: dict[str, int]) -> Iterator[Conditions]:
+        """The conditions of the living filters, some thousand filters at a time."""
+        number_of = np.array([names[name] for name in self.table.names] or [0], np.int32)
+        for positions, offsets, slot, kind in conditions_of(self.table, np.flatnonzero(self.alive())):
+            yield Conditions(positions, offsets, number_of[slot], kind)
 
     def filters_at(self, positions: NDArray[np.int64], names: dict[str, int]) -> list[Filter]:
         """Some of the filters."""

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, overload
+from typing import Final, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,6 +215,24 @@ def families_asked(tables: Iterable[Table]) -> Iterator[set[tuple[str, Family]]]
             }
             computed = [pair for pair in asked if is_computed(pair[0])]
             yield asked.difference(computed).union(*(families_in(filter_of(name)) for name, _ in computed))
+
+
+class Conditions(NamedTuple):
+    """What some filters ask for, without values."""
+
+    positions: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    """Where the conditions of each filter start."""
+    attribute: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+
+
+def conditions_of(table: Table, positions: NDArray[np.int64]) -> Iterator[Conditions]:
+    """The conditions of some filters, some thousand filters at a time; attributes are slots."""
+    for first in range(0, len(positions), _FILTERS):
+        some = positions[first : first + _FILTERS]
+        offsets, slot, kind, *_ = read_conditions(table.cells, table.filters, table.patterns.slot, some)
+        yield Conditions(some, offsets, slot, kind)
 
 
 def conditions_at(table: Table, positions: NDArray[np.int64]) -> int:

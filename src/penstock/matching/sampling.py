@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.matching.batch import Batch
 from penstock.matching.encode import BatchBuilder
+from penstock.matching.observed import Observed
 from penstock.model.values import Value
 
 _ROWS: Final = 512
@@ -24,6 +25,8 @@ class Sample:
     def __init__(self) -> None:
         self.events = 0
         """How many events there were in all."""
+        self.observed = Observed()
+        """What all events had, counted."""
         self._next = 0
         self._batches: deque[Batch] = deque(maxlen=_BATCHES)
         self._singles: deque[Mapping[str, Value]] = deque(maxlen=_ROWS)
@@ -31,6 +34,7 @@ class Sample:
     def see(self, batch: Batch) -> None:
         """Take note of a batch."""
         count = len(batch.start)
+        self.observed.see(batch)
         self.events += count
         if self.events >= self._next and count:
             self._next = self.events + self.events // 4
@@ -38,8 +42,11 @@ class Sample:
                 rows_of(batch, np.linspace(0, count - 1, min(count, _ROWS)).astype(np.int64))
             )
 
-    def see_one(self, attributes: Mapping[str, Value]) -> None:
-        """Take note of a single event."""
+    def see_one(self, attributes: Mapping[str, Value], batch: Batch) -> None:
+        """Take note of a single event, and of the batch that was made of it."""
+        if self.observed.is_curious:
+            self.observed.look(attributes)
+        self.observed.see(batch)
         self.events += 1
         self._singles.append(attributes)
 
@@ -57,6 +64,7 @@ class Sample:
         """The same sample when attributes have other numbers; those that have none (-1) are left out."""
         made = Sample()
         made.events, made._next = self.events, self._next
+        made.observed = self.observed.renumbered(number_of)
         made._singles.extend(list(self._singles))
         made._batches.extend(_renumbered(batch, number_of) for batch in list(self._batches))
         return made

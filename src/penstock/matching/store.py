@@ -31,6 +31,7 @@ from penstock.matching.sampling import Sample
 from penstock.matching.signatures import Wanted
 from penstock.matching.table import Table
 from penstock.matching.views import View
+from penstock.model.events import Unsupported
 from penstock.model.names import Id
 
 _BUFFER: Final = 64
@@ -84,6 +85,10 @@ class Snapshot(NamedTuple):
     def completed(self, batch: Batch) -> Batch:
         """The batch as the parts match it."""
         return self.computed.completed(batch, self.names) if self.computed else batch
+
+    def counting(self, unsupported: Unsupported) -> Unsupported:
+        """The same, with values that are left out counted."""
+        return self.sample.observed.skipping if unsupported == "skip" else unsupported
 
 
 class Store:

@@ -1,6 +1,7 @@
 """A delta as readers see it: what was there when they came, matched with the kernel of deltas."""
 
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -9,12 +10,14 @@ from numpy.typing import NDArray
 
 from penstock.filters.filter import Filter, box
 from penstock.matching.batch import Batch
+from penstock.matching.columns import offsets_of
 from penstock.matching.compile import compile_table
 from penstock.matching.deaths import alive_of
 from penstock.matching.kernels.delta import Paths, match_delta
 from penstock.matching.kernels.delta_nodes import ENTRY_FILTER, ENTRY_PLACE, attribute_of_grid
 from penstock.matching.kernels.results import append
 from penstock.matching.parts import Found, Part
+from penstock.matching.reading import Conditions
 
 if TYPE_CHECKING:
     from penstock.matching.delta import Delta
@@ -62,6 +65,7 @@ class View:
         self._gone = delta.gone
         self._distinct = delta.distinct
         self._raw = delta._raw()
+        self._attribute = delta._attribute.view()
         self._paths = Paths(delta._levels, delta._flags)
         self._always = delta._always.view()
         self._older, self._newer = delta._older, delta._newer
@@ -75,6 +79,15 @@ class View:
     def alive(self) -> NDArray[np.bool_]:
         """Which filters are alive."""
         return alive_of(self._gone, self.size)
+
+    def conditions(self, names: dict[str, int]) -> Iterator[Conditions]:
+        """The conditions of the living filters."""
+        offsets = self._raw.offsets
+        positions = np.flatnonzero(self.alive())
+        counts = offsets[positions + 1] - offsets[positions]
+        ends = offsets_of(counts)
+        at = np.repeat(offsets[positions] - ends[:-1], counts) + np.arange(ends[-1])
+        yield Conditions(positions, ends, self._attribute[at], self._raw.kind[at])
 
     @property
     def constraints(self) -> int:

@@ -53,6 +53,7 @@ def warm_all(say: Callable[[str], None]) -> None:
     import numpy as np
     import pyarrow as pa
 
+    from penstock.matching.kernels.observe import count_values
     from penstock.matching.kernels.results import sort_places
 
     say("events one by one")
@@ -71,4 +72,7 @@ def warm_all(say: Callable[[str], None]) -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         matcher.save(Path(folder) / "table")
         matches = Matcher.load(Path(folder) / "table").match_batch([_EVENT]).sorted()
+    # Small batches are counted without it.
+    none = np.zeros(0, np.int32)
+    count_values(none, none, np.zeros(0, np.uint8), np.zeros(0, np.int64))
     sort_places(matches.offsets, matches.numbers, np.arange(len(matcher), dtype=np.int64))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
-from penstock.model.events import Event, Unsupported, is_skip
+from penstock.model.events import Event, Unsupported, is_skip, note_skipped
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.values import Family, Time, Value, to_value
@@ -32,7 +32,7 @@ def events_from_arrow(
     skip = is_skip(unsupported)
     row = first_row
     for batch in rows.to_batches() if hasattr(rows, "to_batches") else [rows]:
-        columns = dict(_columns(batch, "", skip, row, 0))
+        columns = dict(_columns(batch, "", unsupported, row, 0))
         values_by_row: Iterable[tuple[Value | None, ...]] = (
             zip(*columns.values(), strict=True) if columns else [()] * batch.num_rows
         )
@@ -48,7 +48,7 @@ def events_from_arrow(
 
 
 def _columns(
-    batch: "pa.RecordBatch | pa.StructArray", prefix: str, skip: bool, row: int, depth: int
+    batch: "pa.RecordBatch | pa.StructArray", prefix: str, unsupported: Unsupported, row: int, depth: int
 ) -> list[tuple[str, list[Value | None]]]:
     """The columns that have a family, structs flattened, as (name, values)."""
     import pyarrow as pa
@@ -64,10 +64,12 @@ def _columns(
     for field, array in zip(fields, arrays, strict=True):
         name = prefix + check_name(field.name)
         if pa.types.is_struct(array.type):
-            found += _columns(array, name + ".", skip, row, depth + 1)
+            found += _columns(array, name + ".", unsupported, row, depth + 1)
         elif family_of_arrow(array.type) is not None:
-            found.append((check_name(name), _values(array, name, skip, row)))
-        elif not skip and array.null_count < len(array):
+            found.append((check_name(name), _values(array, name, unsupported, row)))
+        elif is_skip(unsupported):
+            note_skipped_column(unsupported, name, array)
+        elif array.null_count < len(array):
             raise UnsupportedValueError(
                 f"the column {name!r:.80} of type {array.type} has no family "
                 f"(bool, number, string or time); {SKIP_HINT}"
@@ -79,6 +81,13 @@ def _columns(
         twice = next(name for name in names if names.count(name) > 1)
         raise EventError(f"the column {twice!r:.80} is there twice")
     return found
+
+
+def note_skipped_column(unsupported: Unsupported, name: str, array: "pa.Array") -> None:
+    """Take note of a column whose type has no family."""
+    if array.null_count < len(array):
+        why = f"a column of type {array.type} has no family (bool, number, string or time)"
+        note_skipped(unsupported, name, why, len(array) - array.null_count)
 
 
 def family_of_arrow(kind: "pa.DataType") -> Family | None:
@@ -122,10 +131,10 @@ def without_views(array: "pa.Array") -> "pa.Array":
     return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
 
 
-def _values(array: "pa.Array", name: str, skip: bool, row: int) -> list[Value | None]:
+def _values(array: "pa.Array", name: str, unsupported: Unsupported, row: int) -> list[Value | None]:
     """The values of a column that has a family; `row` is the number of its first."""
     values, convert = _raw_values(array)
-    return values if convert is None else _checked(values, convert, name, skip, row)
+    return values if convert is None else _checked(values, convert, name, unsupported, row)
 
 
 def _raw_values(array: "pa.Array") -> tuple[list[Any], Callable[[Any], Value] | None]:
@@ -154,7 +163,7 @@ def _value_or_error(value: Any, convert: Callable[[Any], Value]) -> Value | Pens
 
 
 def _checked(
-    values: list[Any], convert: Callable[[Any], Value], name: str, skip: bool, row: int
+    values: list[Any], convert: Callable[[Any], Value], name: str, unsupported: Unsupported, row: int
 ) -> list[Value | None]:
     """Convert each value that is not null; one that cannot be is named with its place, or skipped."""
     converted: list[Value | None] = []
@@ -164,8 +173,9 @@ def _checked(
         except PenstockError as error:
             if isinstance(error, LimitError):
                 raise error.in_row(row + at, name) from None
-            if not skip:
+            if not is_skip(unsupported):
                 raise UnsupportedValueError(f"{error} ({SKIP_HINT})").in_row(row + at, name) from None
+            note_skipped(unsupported, name, error)
             converted.append(None)
     return converted
 

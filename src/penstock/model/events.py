@@ -7,20 +7,51 @@ when the caller says so; it is never turned into something else.
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from penstock.errors import EventError, LimitError, UnsupportedValueError
-from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
+from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX, SKIPPED_NAMES_MAX
 from penstock.model.names import check_name
 from penstock.model.values import Family, Time, Value, family_of, to_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Unsupported = Literal["refuse", "skip"]
-"""What to do with a value that has no family: raise an error, or leave the attribute out."""
+
+class Skipping:
+    """What to pass as `unsupported` to leave values out as "skip" does, and to know which.
+
+    For each attribute it counts the values that were left out, and keeps the reason for the first.
+    """
+
+    def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
+        """`lock`: where several threads share it."""
+        self._lock = nullcontext() if lock is None else lock
+        self._found: dict[str, tuple[int, str]] = {}
+
+    def note(self, name: str, why: str, count: int = 1) -> None:
+        """Take note of values of an attribute that are left out."""
+        with self._lock:
+            known = self._found.get(name)
+            if known is not None:
+                self._found[name] = known[0] + count, known[1]
+            elif len(self._found) < SKIPPED_NAMES_MAX:
+                self._found[name] = count, why
+
+    def count(self, name: str) -> int:
+        """How many values of the attribute were left out."""
+        return self._found.get(name, (0, ""))[0]
+
+    def detail(self, name: str) -> str:
+        """Why the first of them was left out."""
+        return self._found.get(name, (0, ""))[1]
+
+
+Unsupported = Literal["refuse", "skip"] | Skipping
+"""What to do with a value that has no family: raise an error, or leave the attribute out (and count it)."""
 
 NO_ATTRIBUTE: Final = "an event has at least one attribute; this one has none"
 _SKIP_HINT: Final = "unsupported='skip' leaves it out"
@@ -130,19 +161,32 @@ def decode_object(text: str | bytes) -> dict[str, object]:
 def flatten(attributes: Mapping[str, object], unsupported: Unsupported = "refuse") -> dict[str, Value]:
     """The attributes with those of nested objects under dotted names, every value checked."""
     flat: dict[str, Value] = {}
-    _flatten(attributes, "", flat, is_skip(unsupported), 0)
+    is_skip(unsupported)
+    _flatten(attributes, "", flat, unsupported, 0)
     return flat
 
 
 def is_skip(unsupported: Unsupported) -> bool:
     """Whether values without a family are to be left out."""
+    if isinstance(unsupported, Skipping):
+        return True
     if unsupported not in ("refuse", "skip"):
         raise EventError(f"unsupported={unsupported!r}: say 'refuse' or 'skip'")
     return unsupported == "skip"
 
 
+def note_skipped(unsupported: Unsupported, name: str, why: object, count: int = 1) -> None:
+    """Take note of values that are left out, where somebody counts them."""
+    if isinstance(unsupported, Skipping):
+        unsupported.note(name, str(why), count)
+
+
 def _flatten(
-    attributes: Mapping[str, object], prefix: str, flat: dict[str, Value], skip: bool, depth: int
+    attributes: Mapping[str, object],
+    prefix: str,
+    flat: dict[str, Value],
+    unsupported: Unsupported,
+    depth: int,
 ) -> None:
     """Put the attributes into `flat`, those of nested objects under dotted names."""
     if not isinstance(attributes, Mapping):
@@ -152,12 +196,15 @@ def _flatten(
     for name, value in attributes.items():
         path = prefix + check_name(name)
         if type(value) not in _SCALARS and isinstance(value, Mapping) and value:
-            _flatten(value, path + ".", flat, skip, depth + 1)
+            _flatten(value, path + ".", flat, unsupported, depth + 1)
             continue
         try:
             accepted = to_value(value)
         except UnsupportedValueError as error:
-            if skip:
+            if unsupported != "refuse":
+                # null is how absence is said.
+                if value is not None:
+                    note_skipped(unsupported, path, error)
                 continue
             raise UnsupportedValueError(f"{path!r:.80}: {error} ({_SKIP_HINT})") from None
         if prefix:
@@ -183,6 +230,7 @@ def read_families(
         except UnsupportedValueError as error:
             if not is_skip(unsupported):
                 raise UnsupportedValueError(f"{name!r:.80}: {error} ({_SKIP_HINT})") from None
+            note_skipped(unsupported, name, error)
             del changed[name]
     return changed
 

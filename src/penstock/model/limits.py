@@ -22,6 +22,9 @@ NAME_LENGTH_MAX: Final = 512
 ID_LENGTH_MAX: Final = 512
 """Characters of a subscription's, subscriber's or broker's id: a URL fits."""
 
+SKIPPED_NAMES_MAX: Final = 4_096
+"""Attributes of which it is counted how many values were left out: as many as one event may have."""
+
 NESTING_MAX: Final = 32
 """Depth of nested objects in an event. Deeper ones are generated to break parsers."""
 

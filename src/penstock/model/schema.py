@@ -34,6 +34,11 @@ class Attribute(msgspec.Struct, frozen=True):
         """Whether a rule can compare it with anything."""
         return bool(self.families)
 
+    def united(self, other: "Attribute") -> "Attribute":
+        """An attribute that may be as either says."""
+        types = dict.fromkeys((*self.type.split(" or "), *other.type.split(" or ")))
+        return Attribute(self.families | other.families, " or ".join(types))
+
 
 class Schema(msgspec.Struct, frozen=True):
     """See the module."""

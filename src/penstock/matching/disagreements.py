@@ -1,0 +1,260 @@
+"""What the filters of a matcher and the events that it saw disagree about.
+
+Nothing is kept for this while filters come and go: their conditions are read back from the tables when
+somebody asks. Most attributes are settled by what is asked of them in all; only those about which there is
+something to say are looked into rule by rule.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.filters.asked import Kind, kinds_in
+from penstock.filters.disagreements import (
+    IDS_SHOWN,
+    Disagreement,
+    Problem,
+    Rules,
+    is_in_vain,
+    problem_by,
+    report_by,
+    suggestion,
+)
+from penstock.filters.valuesets import Presence
+from penstock.matching.columns import PATTERN_ONLY
+from penstock.matching.computed import filter_of, is_computed
+from penstock.matching.observed import FAMILY_OF_STATE, Observed
+from penstock.model.schema import Schema
+from penstock.model.values import Family
+
+if TYPE_CHECKING:
+    from penstock.matching.store import Snapshot
+
+_KINDS = 16
+_KIND_OF: dict[int, Kind] = {
+    **{int(family): family for family in Family},
+    PATTERN_ONLY: Family.STRING,
+    Presence.NAN: Family.NUMBER,
+    Presence.EXISTS: Presence.EXISTS,
+    Presence.ABSENT: Presence.ABSENT,
+}
+_KNOWN = sum(1 << kind for kind in _KIND_OF)
+
+
+class _Seen(NamedTuple):
+    """What events had of one attribute."""
+
+    families: dict[Family, int]
+    skipped: int
+    is_known: bool
+    """Whether some event had the name, perhaps with no value."""
+
+
+def disagreements(snapshot: "Snapshot", observed: Observed) -> list[Disagreement]:
+    """See the module; in the order of attributes."""
+    names = list(snapshot.names)
+    if not observed.events or not names:
+        return []
+    asked = _asked(snapshot, len(names))
+    counts = observed.counts(len(names))
+    rules = Rules()
+    seen: dict[str, _Seen] = {}
+    at_issue: dict[int, list[Problem]] = {}
+    known = observed.names.keys() | {
+        name for name, values in zip(names, counts, strict=True) if values.any() and not is_computed(name)
+    }
+    for number, name in enumerate(names):
+        kinds = asked.get(number)
+        if kinds is None:
+            continue
+        found = _seen(counts[number], observed, name)
+        problems = _problems(name, kinds, found, known)
+        if problems:
+            seen[name], at_issue[number] = found, problems
+    if not at_issue:
+        return []
+    wanted = np.zeros(len(names), np.bool_)
+    wanted[list(at_issue)] = True
+    for number, mask, ids in _rules(snapshot, wanted):
+        name, kinds = names[number], _kinds_of(mask)
+        for problem in at_issue[number]:
+            if _concerns(problem, kinds, seen[name]):
+                keys = (snapshot.ids.get(int(one)) for one in ids[:IDS_SHOWN])
+                rules.add_many(name, problem, kinds, keys, len(ids))
+    return rules.report(
+        known,
+        seen={names[at]: _shown(seen[names[at]], some, asked[at]) for at, some in at_issue.items()},
+        events=dict.fromkeys(seen, observed.events),
+        skipped={name: one.skipped for name, one in seen.items()},
+        detail={name: observed.skipping.detail(name) for name, one in seen.items() if one.skipped},
+    )
+
+
+def misfits(snapshot: "Snapshot", observed: Observed, schema: Schema) -> list[Disagreement]:
+    """What events had that a schema does not allow: of the attributes that filters name, and other names."""
+    names = [name for name in snapshot.names if not is_computed(name)]
+    counts = observed.counts(len(snapshot.names))
+    found = []
+    for name in sorted({*names, *observed.names}):
+        number = snapshot.names.get(name)
+        families = {} if number is None else _seen(counts[number], observed, name).families
+        attribute = schema.attributes.get(name)
+        if attribute is None:
+            if not schema.is_open and (families or name in observed.names):
+                meant = suggestion(name, schema.attributes)
+                found.append(_of_events(name, "unlisted", families, observed, suggestion=meant))
+            continue
+        others = {family: count for family, count in families.items() if family not in attribute.families}
+        if others and attribute.is_matchable:
+            found.append(_of_events(name, "misfit", others, observed, detail=attribute.type))
+    return found
+
+
+def _of_events(
+    name: str, problem: Problem, families: dict[Family, int], observed: Observed, **more: Any
+) -> Disagreement:
+    seen = {family.label: count for family, count in sorted(families.items())}
+    return Disagreement(name, problem, (), seen, 0, (), events=observed.events, **more)
+
+
+def disagreements_by(snapshot: "Snapshot", schema: Schema) -> list[Disagreement]:
+    """What the filters and a schema disagree about, in the order of attributes."""
+    names = list(snapshot.names)
+    wanted = np.zeros(len(names), np.bool_)
+    for number, kinds in _asked(snapshot, len(names)).items():
+        attribute = schema.attributes.get(names[number])
+        # What all filters together ask for may fit although that of one does not.
+        wanted[number] = any(problem_by(schema, names[number], {kind}) for kind in kinds) or attribute is None
+    rules = Rules()
+    if wanted.any():
+        for number, mask, ids in _rules(snapshot, wanted):
+            kinds = _kinds_of(mask)
+            problem = problem_by(schema, names[number], kinds)
+            if problem is not None:
+                keys = (snapshot.ids.get(int(one)) for one in ids[:IDS_SHOWN])
+                rules.add_many(names[number], problem, kinds, keys, len(ids))
+    return report_by(schema, rules)
+
+
+def _shown(seen: _Seen, problems: list[Problem], kinds: set[Kind]) -> dict[str, int]:
+    """The families to report: of a mixed attribute, those that no rule asks for."""
+    is_mixed = "mixed" in problems
+    families = sorted(seen.families.items())
+    return {family.label: count for family, count in families if not (is_mixed and family in kinds)}
+
+
+def _seen(counts: NDArray[np.int64], observed: Observed, name: str) -> _Seen:
+    families: dict[Family, int] = {}
+    for state in np.flatnonzero(counts).tolist():
+        family = FAMILY_OF_STATE[state]
+        families[family] = families.get(family, 0) + int(counts[state])
+    return _Seen(families, observed.skipping.count(name), name in observed.names)
+
+
+def _problems(name: str, kinds: set[Kind], seen: _Seen, known: set[str]) -> list[Problem]:
+    """What there may be to say about an attribute, by all that is asked of it."""
+    found: list[Problem] = ["skipped"] if seen.skipped else []
+    compared = {kind for kind in kinds if isinstance(kind, Family)}
+    if not seen.families:
+        # A name that events do have, with null, is not misspelt.
+        is_slip = kinds != {Presence.ABSENT} or suggestion(name, known) is not None
+        if is_slip and not (seen.is_known or seen.skipped):
+            found.append("unknown")
+    elif compared - seen.families.keys():
+        # Unless each rule has an alternative that fits, which is looked at later.
+        found.append("family")
+    elif compared and Presence.EXISTS not in kinds and seen.families.keys() - compared:
+        found.append("mixed")
+    return found
+
+
+def _concerns(problem: Problem, kinds: set[Kind], seen: _Seen) -> bool:
+    """Whether a rule that asks for this is one of those concerned."""
+    if problem == "family":
+        return is_in_vain(kinds, seen.families)
+    return problem != "mixed" or any(isinstance(kind, Family) for kind in kinds)
+
+
+def _kinds_of(mask: int) -> set[Kind]:
+    return {_KIND_OF[bit] for bit in _KIND_OF if mask >> bit & 1}
+
+
+def _asked(snapshot: "Snapshot", attributes: int) -> dict[int, set[Kind]]:
+    """What living filters ask for of each attribute, by number."""
+    pairs: NDArray[np.int64] = np.zeros(attributes * _KINDS, np.int64)
+    found: dict[int, set[Kind]] = {}
+    for _ids, attribute, kind in _conditions(snapshot):
+        some = np.bincount(attribute.astype(np.int64) * _KINDS + kind, minlength=len(pairs))
+        pairs += some[: len(pairs)]
+    for pair in np.flatnonzero(pairs).tolist():
+        known = _KIND_OF.get(pair % _KINDS)
+        if known is not None:
+            found.setdefault(pair // _KINDS, set()).add(known)
+    computed = [number for name, number in snapshot.names.items() if number in found and is_computed(name)]
+    texts = list(snapshot.names)
+    for number in computed:
+        del found[number]
+        for name, kinds in kinds_in([filter_of(texts[number])]).items():
+            found.setdefault(snapshot.names[name], set()).update(kinds)
+    return found
+
+
+def _rules(snapshot: "Snapshot", wanted: NDArray[np.bool_]) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """For each attribute wanted, and each set of kinds that rules ask of it: these rules, by number of id."""
+    computed = {
+        number: kinds
+        for name, number in snapshot.names.items()
+        if is_computed(name)
+        if (kinds := _wanted_kinds(name, snapshot, wanted))
+    }
+    is_open = wanted.copy()
+    is_open[list(computed)] = True
+    keys: list[NDArray[np.int64]] = []
+    bits: list[NDArray[np.int64]] = []
+    for ids, attribute, kind in _conditions(snapshot):
+        some = np.flatnonzero(is_open[attribute])
+        owner, number = ids[some].astype(np.int64), attribute[some].astype(np.int64)
+        mask = np.int64(1) << kind[some].astype(np.int64)
+        plain = wanted[number]
+        keys.append((number << 32 | owner)[plain])
+        bits.append(mask[plain])
+        for at in np.flatnonzero(~plain).tolist():
+            inner = computed[int(number[at])]
+            keys.append(np.array([other << 32 | int(owner[at]) for other in inner], np.int64))
+            bits.append(np.array(list(inner.values()), np.int64))
+    if not keys:
+        return
+    key, bit = np.concatenate(keys), np.concatenate(bits)
+    bit &= _KNOWN
+    key, bit = key[bit > 0], bit[bit > 0]
+    order = np.argsort(key, kind="stable")
+    key, bit = key[order], bit[order]
+    first = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else np.zeros(0, np.int64)
+    masks = np.bitwise_or.reduceat(bit, first) if len(first) else bit
+    numbers, owners = key[first] >> 32, key[first] & 0xFFFFFFFF
+    for number in np.unique(numbers).tolist():
+        mine = numbers == number
+        for mask_of in np.unique(masks[mine]).tolist():
+            yield number, mask_of, owners[mine & (masks == mask_of)]
+
+
+def _wanted_kinds(name: str, snapshot: "Snapshot", wanted: NDArray[np.bool_]) -> dict[int, int]:
+    """Of what a computed attribute stands for: the attributes wanted, and the kinds asked for as bits."""
+    found = {}
+    for inner, kinds in kinds_in([filter_of(name)]).items():
+        number = snapshot.names[inner]
+        if wanted[number]:
+            found[number] = sum(1 << int(kind) for kind in kinds)
+    return found
+
+
+def _conditions(
+    snapshot: "Snapshot",
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]]:
+    """The conditions of living filters, some at a time: number of the id, number of the attribute, kind."""
+    for part in snapshot.parts:
+        for positions, offsets, attribute, kind in part.conditions(snapshot.names):
+            owner = np.repeat(part.ids[positions], np.diff(offsets))
+            yield owner, attribute, kind

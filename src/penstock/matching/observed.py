@@ -1,0 +1,193 @@
+"""What events had: values by attribute and family, names, and what was left out.
+
+This is what rules are held against when nothing else says what events look like (`disagreements`). Counting
+is exact, since to say that an attribute is never there takes all events. It reads two small arrays of each
+batch once, some nanoseconds an event, and small batches are counted together, many at a time. Names that no
+filter mentions are needed only to suggest one that was perhaps meant: they are taken from a few events, more
+rarely the more events there were.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import PenstockError
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.kernels.observe import STATES, count_values
+from penstock.model.events import Skipping, decode_object
+from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
+from penstock.model.packed import decode_event
+from penstock.model.values import Family
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FAMILY_OF_STATE: Final = {
+    NAN: Family.NUMBER,
+    INTEGER: Family.NUMBER,
+    DOUBLE: Family.NUMBER,
+    FALSE: Family.BOOL,
+    TRUE: Family.BOOL,
+    TIME: Family.TIME,
+    STRING: Family.STRING,
+}
+
+NAMES_MAX: Final = ATTRIBUTES_MAX
+"""Names of events that are remembered: as many as one event may have."""
+
+_TOGETHER: Final = 4_096
+"""Values of small batches that are counted at once. A batch of so many is counted by a kernel."""
+
+_LOOKED_AT: Final = 16
+"""Events of a batch whose names are looked at."""
+
+
+class Observed:
+    """See the module. Attributes have the numbers of a store's names. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        """How many events there were."""
+        self.names: dict[str, None] = {}
+        """Names that events had; of their attributes, not all."""
+        self.skipping = Skipping(threading.Lock())
+        """What to pass as `unsupported` so that values that are left out are counted."""
+        self._lock = threading.Lock()
+        self._counts: NDArray[np.int64] = np.zeros(64 * STATES, np.int64)
+        self._small: list[tuple[NDArray[np.int32], NDArray[np.uint8]]] = []
+        self._small_size = 0
+        self._next = 0
+
+    # Counting
+
+    def see(self, batch: Batch) -> None:
+        """Count the values of a batch."""
+        self.events += len(batch.start)
+        size = len(batch.entries)
+        if size >= _TOGETHER:
+            with self._lock:
+                self._have_room(int(batch.value_attribute.max(initial=0)))
+                count_values(batch.entries, batch.value_attribute, batch.value_state, self._counts)
+        elif size:
+            attribute, state = batch.value_attribute, batch.value_state
+            if size != len(attribute):
+                attribute, state = attribute[batch.entries], state[batch.entries]
+            with self._lock:
+                self._small.append((attribute, state))
+                # An empty batch would never fill it, and one of one value counts for more than that.
+                self._small_size += size + 8
+                if self._small_size >= _TOGETHER:
+                    self._fold()
+
+    def _fold(self) -> None:
+        if self._small:
+            attribute = np.concatenate([attribute for attribute, _ in self._small]).astype(np.int64)
+            state = np.concatenate([state for _, state in self._small])
+            self._small, self._small_size = [], 0
+            self._have_room(int(attribute.max()))
+            found = np.bincount(attribute * STATES + state)
+            self._counts[: len(found)] += found
+
+    def _have_room(self, attribute: int) -> None:
+        if (attribute + 1) * STATES > len(self._counts):
+            grown = np.zeros(2 * (attribute + 1) * STATES, np.int64)
+            grown[: len(self._counts)] = self._counts
+            self._counts = grown
+
+    def counts(self, attributes: int) -> NDArray[np.int64]:
+        """For each attribute, how many values of each state there were."""
+        with self._lock:
+            self._fold()
+            self._have_room(attributes)
+            return self._counts[: attributes * STATES].reshape(-1, STATES).copy()
+
+    def renumbered(self, number_of: NDArray[np.int32]) -> "Observed":
+        """The same when attributes have other numbers; those that have none (-1) are left out."""
+        made = Observed()
+        made.events, made.names, made.skipping = self.events, self.names, self.skipping
+        made._next = self._next
+        counts = self.counts(len(number_of))
+        made._have_room(int(number_of.max(initial=0)))
+        kept = number_of >= 0
+        made._counts.reshape(-1, STATES)[number_of[kept]] = counts[kept]
+        return made
+
+    # Names
+
+    @property
+    def is_curious(self) -> bool:
+        """Whether the names of some more events should be looked at."""
+        return self.events >= self._next and len(self.names) < NAMES_MAX
+
+    def look(self, names: Iterable[str]) -> None:
+        """Remember the names of some events."""
+        self._next = self.events + self.events // 4 + 1
+        for name in names:
+            if len(self.names) >= NAMES_MAX:
+                return
+            self.names[name] = None
+
+    def look_at_lines(self, lines: bytes | bytearray | memoryview) -> None:
+        """Remember the names in a few JSON lines."""
+        if self.is_curious:
+            self.look(_names_in_lines(bytes(lines[:_LINE_BYTES])))
+
+    def look_at_packed(self, data: Any, offsets: Any) -> None:
+        """Remember the names of a few packed events, which have been checked."""
+        if self.is_curious:
+            ends = [int(end) for end in offsets[: _LOOKED_AT + 1]]
+            view = memoryview(data)
+            for begin, stop in pairwise(ends):
+                self.look(decode_event(view[begin:stop].tobytes()))
+
+    def look_at_columns(self, schema: "pa.Schema") -> None:
+        """Remember the names of a table's columns."""
+        if self.is_curious:
+            self.look(_names_in_schema(schema, "", 0))
+
+    def looking(self, events: Iterable[Any]) -> Iterator[Any]:
+        """The events themselves, the names of the first remembered on the way."""
+        if not self.is_curious:
+            yield from events
+            return
+        for at, event in enumerate(events):
+            if at < _LOOKED_AT and isinstance(event, Mapping):
+                self.look(names_in(event))
+            yield event
+
+
+_LINE_BYTES: Final = 16_384
+"""Of JSON lines whose names are looked at."""
+
+
+def names_in(event: Mapping[Any, object], prefix: str = "", depth: int = 0) -> Iterator[str]:
+    """The names of an event's attributes, whether their values have a family or not."""
+    for name, value in event.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping) and value and depth < NESTING_MAX:
+            yield from names_in(value, path + ".", depth + 1)
+        else:
+            yield path
+
+
+def _names_in_lines(lines: bytes) -> Iterator[str]:
+    for line in lines.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]:
+        try:
+            yield from names_in(decode_object(line.strip()))
+        except PenstockError:
+            # The last may be cut; what is wrong in others is for the reader to say.
+            continue
+
+
+def _names_in_schema(fields: Any, prefix: str, depth: int) -> Iterator[str]:
+    import pyarrow as pa
+
+    for field in fields:
+        if pa.types.is_struct(field.type) and depth < NESTING_MAX:
+            yield from _names_in_schema(field.type, f"{prefix}{field.name}.", depth + 1)
+        else:
+            yield prefix + field.name

@@ -1,0 +1,202 @@
+"""What rules and events disagree about is found, counted and named; what fits is not."""
+
+import json
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.filters.asked import Kind, kinds_in
+from penstock.filters.parsing import parse
+from penstock.filters.valuesets import Presence
+from penstock.matching.matcher import Matcher
+from penstock.model.events import Event
+from penstock.model.packed import encode_event
+from penstock.model.values import Family, Time, family_of
+
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+
+NAMES = ("aaa", "bbbb", "ccccc.dd")
+"""Unlike each other, so that none is suggested for another."""
+
+CONDITIONS = st.sampled_from(
+    [
+        f"{name} {condition}"
+        for name in NAMES
+        for condition in (
+            "= true",
+            "> 5",
+            "!= 5",
+            "< timestamp '2020-01-01'",
+            "= 'x'",
+            "like '%x'",
+            "is null",
+            "is not null",
+        )
+    ]
+)
+PARTS = st.lists(CONDITIONS, min_size=1, max_size=3).map(" and ".join)
+RULES = st.lists(st.lists(PARTS, min_size=1, max_size=3).map(" or ".join), min_size=1, max_size=8)
+VALUES = st.sampled_from([True, 5, 7.5, float("nan"), "x", "", Time(5)])
+EVENTS = st.lists(
+    st.dictionaries(st.sampled_from((*NAMES, "other")), VALUES, min_size=1), min_size=1, max_size=6
+)
+
+Report = dict[tuple[str, str], tuple[int, set[str], dict[str, int]]]
+
+
+def expected(rules: Mapping[int, str], events: list[dict[str, object]]) -> Report:
+    """The same, by looking at every rule and every value."""
+    asked = {key: kinds_in(parse(text).filters) for key, text in rules.items()}
+    found: Report = {}
+    for name in NAMES:
+        values = [Event(event).attributes[name] for event in events if name in event]
+        seen = {
+            family.label: sum(family_of(v) is family for v in values)
+            for family in Family
+            if any(family_of(v) is family for v in values)
+        }
+        mine: dict[int, set[Kind]] = {key: kinds[name] for key, kinds in asked.items() if name in kinds}
+        every: set[Kind] = set().union(*mine.values())
+        compared = {kind.label for kind in every if isinstance(kind, Family)}
+        if not mine or (not values and every == {Presence.ABSENT}):
+            continue
+        if not values:
+            found[name, "unknown"] = len(mine), compared, {}
+        elif compared - seen.keys():
+            vain = [
+                labels
+                for kinds in mine.values()
+                if (labels := {k.label for k in kinds if isinstance(k, Family)})
+                and not labels & seen.keys()
+                and Presence.EXISTS not in kinds
+            ]
+            if vain:
+                found[name, "family"] = len(vain), set().union(*vain), seen
+        elif compared and Presence.EXISTS not in every and seen.keys() - compared:
+            others = {label: count for label, count in seen.items() if label not in compared}
+            comparing = [kinds for kinds in mine.values() if any(isinstance(k, Family) for k in kinds)]
+            found[name, "mixed"] = len(comparing), compared, others
+    return found
+
+
+def reported(matcher: Matcher) -> Report:
+    return {
+        (one.attribute, one.problem): (one.rules, set(one.asked), one.seen) for one in matcher.disagreements()
+    }
+
+
+def matcher_of(rules: Mapping[int, str], *, compact: bool) -> Matcher:
+    matcher = Matcher(rules)
+    if compact:
+        matcher.compact()
+    return matcher
+
+
+@pytest.mark.property
+@given(RULES, EVENTS, st.booleans(), st.booleans())
+def test_what_is_reported_is_what_looking_at_everything_finds(
+    texts: list[str], events: list[dict[str, object]], compact: bool, one_by_one: bool
+) -> None:
+    rules = dict(enumerate(texts))
+    matcher = matcher_of(rules, compact=compact)
+    if one_by_one:
+        for event in events:
+            matcher.match(event)
+    else:
+        matcher.match_batch(events)
+    assert reported(matcher) == expected(rules, events)
+
+
+@pytest.mark.property
+@given(RULES, EVENTS)
+def test_all_forms_of_events_are_counted_alike(texts: list[str], events: list[dict[str, object]]) -> None:
+    rules = dict(enumerate(texts))
+    packed = [encode_event(Event(event)) for event in events]
+    offsets = [0]
+    for data in packed:
+        offsets.append(offsets[-1] + len(data))
+    matcher = matcher_of(rules, compact=False)
+    matcher.match_packed(b"".join(packed), offsets)
+    assert reported(matcher) == expected(rules, events)
+    # JSON has no times and no NaN.
+    plain = [{n: v for n, v in event.items() if not isinstance(v, Time) and v == v} for event in events]
+    plain = [event for event in plain if event]
+    matcher = matcher_of(rules, compact=False)
+    matcher.match_json("".join(json.dumps(event) + "\n" for event in plain))
+    if plain:
+        assert reported(matcher) == expected(rules, plain)
+
+
+def test_columns_of_arrow_are_counted_by_the_values_that_events_have() -> None:
+    rules = {"a": "x > 5", "b": "y = 'q'", "c": "z > 5", "d": "word > 5"}
+    rows = 30_000
+    table = pa.table(
+        {
+            "x": pa.array([None, 7] * (rows // 2)),
+            "y": pa.array([None] * rows, pa.string()),
+            "Z": pa.array([1] * rows),
+            "word": pa.array(["p", None, "q"] * (rows // 3)).dictionary_encode(),
+        }
+    )
+    matcher = Matcher(rules)
+    matcher.match_batch(table)
+    # A column of nothing but nulls is there, and not misspelt.
+    assert [str(one) for one in matcher.disagreements()] == [
+        "1 rule (d) compares 'word' with a number, but in the events it is a string (20,000 values): "
+        "no event can match",
+        "none of 30,000 events has 'z', which 1 rule (c) names; did you mean 'Z'?",
+    ]
+
+
+def test_values_that_were_left_out_are_counted_with_the_reason() -> None:
+    matcher = Matcher({"a": "x > 5", "b": "blob = 'x'"})
+    matcher.match_batch([{"x": 2**70, "y": 1}, {"x": 6}, {"blob": b"x", "other": b"y"}], unsupported="skip")
+    matcher.match_batch(pa.table({"blob": [b"x", None, b"y"], "y": [1, 2, 3]}), unsupported="skip")
+    found = {one.attribute: one for one in matcher.disagreements()}
+    assert {name: (one.problem, one.skipped) for name, one in found.items()} == {
+        "x": ("skipped", 1),
+        "blob": ("skipped", 3),
+    }
+    assert "64-bit" in found["x"].detail
+    assert "bytes" in found["blob"].detail
+
+
+def test_rules_that_have_been_removed_are_not_reported() -> None:
+    matcher = Matcher(dict.fromkeys(range(10), "amuont > 5"))
+    matcher.add("good", "amount > 5")
+    matcher.match({"amount": 7})
+    assert [one.rules for one in matcher.disagreements()] == [10]
+    matcher.remove_many(range(9))
+    assert [(one.rules, one.ids) for one in matcher.disagreements()] == [(1, (9,))]
+    matcher.remove(9)
+    matcher.compact()
+    assert matcher.disagreements() == []
+
+
+def test_counts_survive_that_attributes_are_numbered_anew() -> None:
+    matcher = Matcher({n: f"a{n} = 1" for n in range(100)})
+    matcher.match_batch([{f"a{n}": 1, "x": 5} for n in range(0, 100, 2)])
+    matcher.remove_many(range(50))
+    matcher.compact()
+    matcher.add("x", "xx = 1")
+    odd = {f"a{n}" for n in range(51, 100, 2)}
+    assert {one.attribute for one in matcher.disagreements()} == {*odd, "xx"}
+
+
+def test_filters_kept_with_clauses_are_looked_into() -> None:
+    pairs = " and ".join(f"not (a{n} = 1 and b{n} = 1)" for n in range(40))
+    matcher = Matcher({"r": f"kind = 'x' and {pairs}", "s": "kind = 'y'"})
+    matcher.match({f"{name}{n}": 1 for n in range(40) for name in "ab"} | {"kind": "x"})
+    assert matcher.disagreements() == []
+    matcher = Matcher({"r": f"kind = 'x' and {pairs}"})
+    matcher.match({f"{name}{n}": 1 for n in range(39) for name in "ab"} | {"kind": "x", "a39": "1", "B39": 1})
+    found = {one.attribute: (one.problem, one.rules, one.suggestion) for one in matcher.disagreements()}
+    assert found == {"a39": ("family", 1, None), "b39": ("unknown", 1, "B39")}
+
+
+def test_before_any_event_there_is_nothing_to_disagree_about() -> None:
+    assert Matcher({"a": "x > 5"}).disagreements() == []
+    assert Matcher().disagreements() == []

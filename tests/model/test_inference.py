@@ -1,0 +1,75 @@
+"""The schema inferred from events is one that they all fit."""
+
+import json
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import PenstockError
+from penstock.model.events import flatten
+from penstock.model.inference import Inference
+from penstock.model.limits import ATTRIBUTES_MAX
+from penstock.model.schema import Schema
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 5), st.sampled_from(["x", "2024-01-01T00:00:00Z", "7"])
+)
+EVENTS = st.lists(
+    st.dictionaries(
+        st.sampled_from("abc"),
+        st.one_of(SCALARS, st.lists(SCALARS), st.dictionaries(st.sampled_from("xy"), SCALARS)),
+        min_size=1,
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def inferred(events: list[dict[str, object]]) -> Schema:
+    made = Inference()
+    for event in events:
+        made.see(event)
+    return made.schema()
+
+
+@given(EVENTS)
+def test_every_attribute_that_rules_can_match_fits(events: list[dict[str, object]]) -> None:
+    schema = inferred(events)
+    again = Schema.from_json(schema.to_json())
+    times = {n for n, one in schema.attributes.items() if "time" in one.type}
+    for event in events:
+        flat = flatten(event, "skip")
+        texts = {name for name in flat if name in times and isinstance(flat[name], str)}
+        assert list(again.misfits({n: v for n, v in flat.items() if n not in texts})) == []
+
+
+def test_text_is_a_time_if_all_of_it_is() -> None:
+    schema = inferred(
+        [{"at": "2024-01-01", "word": "2024-01-01"}, {"at": "2024-01-01T05:00:00Z", "word": "x"}]
+    )
+    assert json.loads(schema.to_json())["properties"] == {
+        "at": {"type": "string", "format": "date-time"},
+        "word": {"type": "string"},
+    }
+
+
+def test_the_schema_of_nested_events_validates_them() -> None:
+    events: list[dict[str, object]] = [
+        {"id": 1, "order": {"price": 1.5, "lines": [1]}, "note": None},
+        {"id": "a", "order": {"price": 2}, "up": True},
+    ]
+    document = json.loads(inferred(events).to_json())
+    validator = jsonschema.Draft202012Validator(document)
+    assert all(validator.is_valid(event) for event in events)
+    assert not validator.is_valid({"order": {"prize": 1}})
+    assert not validator.is_valid({"up": "yes"})
+
+
+def test_names_beyond_the_limit_are_refused() -> None:
+    made = Inference()
+    for n in range(ATTRIBUTES_MAX):
+        made.see({f"a{n}": 1})
+    with pytest.raises(PenstockError, match="ATTRIBUTES_MAX"):
+        made.see({"one_more": 1})
