@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.cli.files import is_same_file, tells_format
 from penstock.cli.kernels import note_if_cold
 from penstock.cli.progress import progress
+from penstock.cli.schema_files import read_schema
 from penstock.cli.sources import Source, has_files, size_of_all, sources
 from penstock.cli.subscriptions import Reading, read_subscriptions
 from penstock.errors import InputError
@@ -27,7 +28,8 @@ def run(options: argparse.Namespace) -> int:
     check_output(options.output, files)
     if tells_format(options.output):
         raise InputError(f"{options.output}: a folder is written; its name must not end as a file's does")
-    matcher = load(files, Reading(language_of(options)), matching=False)
+    schema = None if options.schema is None else read_schema(options.schema)
+    matcher = load(files, Reading(language_of(options)), schema=schema, matching=False)
     matcher.save(options.output)
     size = sum(file.stat().st_size for file in Path(options.output).iterdir())
     filters = matcher.stats([]).filters

@@ -6,16 +6,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 from penstock.cli.compile import check_output, language_of
-from penstock.cli.files import opened, placed, whole_output
+from penstock.cli.files import whole_output
 from penstock.cli.findings import WRITERS, Found, Report
 from penstock.cli.progress import progress, telling
+from penstock.cli.schema_files import read_schema
 from penstock.cli.sources import Source, size_of_all, sources
 from penstock.cli.subscriptions import Fault, Place, Reading, read_subscriptions
-from penstock.errors import InputError
 from penstock.matching.linting import CHECKS, LEVELS, Rules, lint
 from penstock.model.schema import Schema
 
@@ -26,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     """Look at the rules of files; write what was found. The status says whether any of it is grave."""
     files = sources(options.files, options.subscriptions_format, "--subscriptions-format")
     check_output(options.output, files)
-    schema = None if options.schema is None else _schema(options.schema)
+    schema = None if options.schema is None else read_schema(options.schema)
     with _collecting_nothing():
         report = _look(files, Reading(language_of(options)), schema)
     with whole_output(options.output) as write:
@@ -55,21 +54,6 @@ def _look(files: list[Source], reading: Reading, schema: Schema | None) -> Repor
     order = {source.path: at for at, source in enumerate(files)}
     found.sort(key=lambda one: (order[one.place.file], one.place.line or one.place.row or 0))
     return Report(len(rules) + len(faults), found)
-
-
-def _schema(path: str) -> Schema:
-    """The schema in a file: a JSON Schema, or that of a Parquet file."""
-    if Path(path).suffix.lower() in (".parquet", ".pq"):
-        import pyarrow as pa
-        import pyarrow.parquet as papq
-
-        with opened(path) as file:
-            try:
-                return Schema.from_arrow(papq.read_schema(file))
-            except (pa.ArrowException, OSError) as error:
-                raise InputError(f"{path}: not Parquet: {error}") from None
-    with opened(path) as file, placed(path):
-        return Schema.from_json(file.read())
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from penstock.cli.live import add_live_commands
 from penstock.cli.live_brokers import add_broker_commands
 from penstock.cli.networks import add_network_commands
 from penstock.cli.pipeline_arguments import add_pipeline_commands
+from penstock.cli.schema_arguments import add_schema_command, add_schema_option
 from penstock.cli.signals import end_on_signals
 from penstock.cli.spark_bench_arguments import add_spark_bench
 from penstock.cli.strangers_bench_arguments import add_strangers_bench
@@ -151,13 +152,7 @@ def _add_languages(commands: "_Commands[argparse.ArgumentParser]") -> None:
     _add_from(parse, "the language of the text")
     parse.add_argument("--to", choices=_LANGUAGES, default="sql", help="the language to print (default: sql)")
     parse.set_defaults(run=_command("cli.relations", "parse"))
-    schema = _add(
-        commands,
-        "schema",
-        "print the JSON Schema of the JSON form",
-        "  penstock schema > filter.schema.json\n",
-    )
-    schema.set_defaults(run=_command("cli.relations", "schema"))
+    add_schema_command(commands)
 
 
 def _add_relations(commands: "_Commands[argparse.ArgumentParser]") -> None:
@@ -226,6 +221,7 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "  tail -f events.jsonl | penstock match --subscriptions rules.jsonl --events - --line-buffered\n"
         "  penstock match --subscriptions rules.jsonl --events log.jsonl --family at=time\n"
         "  penstock match --subscriptions rules.jsonl --events day.parquet --strict\n"
+        "  penstock match --subscriptions rules.jsonl --events log.jsonl --schema events.schema.json\n"
         "  penstock compile --subscriptions rules.jsonl --output rules\n"
         "  penstock match --subscriptions rules --events events.jsonl --jobs 8\n"
         "\nSubscriptions are rows with id, filter and, if you like, subscriber; several rows with one id\n"
@@ -270,6 +266,7 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "or leave the attribute out (default: refuse); in JSON lines, an attribute that no filter names is "
         "only checked to be JSON, unless it is id",
     )
+    add_schema_option(match)
     match.add_argument(
         "--strict",
         action="store_true",
@@ -299,6 +296,7 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "\nA folder that holds compiled subscriptions already is replaced, whole or not at all.\n",
     )
     _add_subscriptions(compiling)
+    add_schema_option(compiling)
     compiling.add_argument("--output", required=True, metavar="FOLDER", help="write here")
     compiling.set_defaults(run=_command("cli.compile", "run"))
 

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -15,12 +16,14 @@ from penstock.cli.kernels import note_if_cold
 from penstock.cli.lines import Lines
 from penstock.cli.pool import cores, in_order
 from penstock.cli.progress import progress
-from penstock.cli.sources import one_kind, size_of_all, sources
+from penstock.cli.schema_files import parquet_schema, read_schema, refuse_columns
+from penstock.cli.sources import Source, one_kind, size_of_all, sources
 from penstock.cli.subscriptions import Reading
 from penstock.errors import DisagreementError, InputError, printable
 from penstock.filters.disagreements import Disagreement
 from penstock.matching.matcher import Matcher
 from penstock.model.events import Event
+from penstock.model.schema import Schema
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,11 +35,17 @@ def run(options: argparse.Namespace) -> int:
     one_kind(events)
     check_output(options.output, [*rules, *events])
     families = families_given(options.family)
+    schema = _schema(options, events)
     if compiled:
-        matcher = Matcher.load(options.subscriptions[0])
+        matcher = Matcher.load(options.subscriptions[0], schema=schema)
         note_if_cold()
     else:
-        matcher = load(rules, Reading(language_of(options)))
+        matcher = load(rules, Reading(language_of(options)), schema=schema)
+    if options.strict and events[0].kind == "parquet":
+        _check_columns(matcher, events)
+    if schema is not None and events[0].kind != "parquet":
+        # JSON and CSV have texts, and the schema says which of them are times.
+        families = {**schema.times(matcher.names), **families}
     skip = options.unsupported == "skip"
     unsupported = matcher.observed.skipping if skip else options.unsupported
     reading = EventOptions(families=families, nulls=tuple(options.null), unsupported=unsupported)
@@ -76,6 +85,24 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError(
             "--line-buffered is for standard output; a file given with --output is written whole"
         )
+
+
+def _schema(options: argparse.Namespace, events: Sequence[Source]) -> Schema | None:
+    """The schema given; columns that cannot be matched are refused before anything else is read."""
+    if options.unsupported == "refuse":
+        for source in events:
+            if source.kind == "parquet":
+                refuse_columns(source.path)
+    return None if options.schema is None else read_schema(options.schema)
+
+
+def _check_columns(matcher: Matcher, events: Sequence[Source]) -> None:
+    """Report what rules ask of columns in vain as soon as that is known."""
+    schemas = [parquet_schema(source.path) for source in events if source.path != "-"]
+    if schemas:
+        found = matcher.check(reduce(Schema.united, schemas))
+        # A rule that asks for absence alone may mean a column that is not there.
+        _report([one for one in found if one.asked or one.problem != "unknown"], (), strict=True)
 
 
 class Answering:

@@ -7,7 +7,7 @@ A schema is what rules are checked against before any event comes (`penstock.fil
 events are checked against. Names are those of flat events: nested objects have dots.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -76,6 +76,20 @@ class Schema(msgspec.Struct, frozen=True):
     def of_families(cls, families: Mapping[str, frozenset[Family]], *, is_open: bool = False) -> "Schema":
         """A schema of families alone."""
         return cls({name: Attribute(some, labels(some)) for name, some in families.items()}, is_open)
+
+    def united(self, other: "Schema") -> "Schema":
+        """A schema of all events that either allows."""
+        attributes = dict(self.attributes)
+        for name, attribute in other.attributes.items():
+            known = attributes.get(name)
+            attributes[name] = attribute if known is None else known.united(attribute)
+        return Schema(attributes, self.is_open or other.is_open)
+
+    def times(self, names: Iterable[str]) -> dict[str, Family]:
+        """Those of the names that can be nothing but times: text there is to be read as one."""
+        only = frozenset({Family.TIME})
+        known = self.attributes
+        return {name: Family.TIME for name in names if name in known and known[name].families == only}
 
     def misfits(self, event: Mapping[str, Value]) -> Iterator[str]:
         """What of a flat event the schema does not allow, a sentence each."""
