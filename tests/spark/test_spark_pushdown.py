@@ -20,6 +20,8 @@ from strategies import NUMBERS, STRINGS
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY = 86_400 * 10**9
 TIMES = (0, 1, 999, 1_000, 1_001, -1, DAY, DAY + 1, -DAY, 2**63 - 1, -(2**63), 20_000 * DAY)
+TEXTS = ("1970-01-01", "1970-01-01T00:00:00.000001Z", "1970-01-02 02:00:00+02:00", "1970-13-01")
+"""Three are times."""
 SCHEMA = pa.schema(
     [
         ("b", pa.bool_()),
@@ -38,7 +40,7 @@ LEAVES = [(f.name,) for f in SCHEMA if f.name != "in"] + [("in", "x"), ("in", "s
 
 numbers = st.sampled_from((*NUMBERS, 127, 128, -128, 3, math.nan, math.inf, -math.inf, 2**31, 0.1))
 values: st.SearchStrategy[Value] = st.one_of(
-    st.booleans(), numbers, st.sampled_from(STRINGS), st.sampled_from(TIMES).map(Time)
+    st.booleans(), numbers, st.sampled_from((*STRINGS, *TEXTS)), st.sampled_from(TIMES).map(Time)
 )
 events = st.dictionaries(st.sampled_from([".".join(path) for path in LEAVES]), values, min_size=1)
 
@@ -163,7 +165,11 @@ def test_what_people_filter_by_travels_as_the_subscription() -> None:
     assert found is not None
     assert parse(found[0]).matches({"t": Time.from_datetime(midnight)})
     assert not parse(found[0]).matches({"t": Time(Time.from_datetime(midnight).nanoseconds + 1_000)})
-    assert sql(ds.EqualTo(("d",), date(2020, 1, 1))) == ("d = timestamp '2020-01-01T00:00:00Z'", True)
+    # Text may be a time, which Spark finds out.
+    assert sql(ds.EqualTo(("d",), date(2020, 1, 1))) == (
+        "d = timestamp '2020-01-01T00:00:00Z' or d >= ''",
+        False,
+    )
 
 
 def test_what_would_be_another_thing_stays_with_spark() -> None:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMinRows
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 import penstock
 from live_commands import NOWHERE
@@ -35,14 +35,16 @@ from penstock.errors import (
     PenstockError,
     UnsupportedValueError,
 )
+from penstock.model.events import Event
+from penstock.model.packed import encode_event
 from penstock.model.values import Time
 from penstock.net.client.sync import SyncClient
 from penstock.node.client.notices import Notice
-from penstock.spark.source.log import read
+from penstock.spark.source.log import Entry, batch_of, read
 from penstock.spark.source.news import heard
 from penstock.spark.source.options import Options, read_options
-from penstock.spark.source.reading import StreamReader
-from penstock.spark.source.rows import arrow_schema, check_columns, check_readable, rows_of
+from penstock.spark.source.reading import StreamReader, _Rows
+from penstock.spark.source.rows import Misfits, arrow_schema, check_columns, check_readable, rows_of
 from penstock.spark.source.source import PenstockSource
 
 SCHEMA = StructType().add("n", "integer")
@@ -444,6 +446,42 @@ def test_values_that_a_column_cannot_hold_are_null_or_an_error() -> None:
     with pytest.raises(InputError, match=r"an event lacks 's\.d'"):
         rows_of(events, inner)
     rows_of(events[:1] + events[2:], inner)
+
+
+def test_text_that_is_a_time_is_one_in_a_column_of_times() -> None:
+    schema = pa.schema([("t", pa.timestamp("us", "UTC")), ("d", pa.date32())])
+    events: list[dict[str, Any]] = [
+        {"t": "2024-01-02T03:04:05.000006Z", "d": "2024-01-02"},
+        {"t": "2024-01-02 04:04:05+01:00", "d": "2024-01-02T00:00:01Z"},
+        {"t": "soon", "d": "2024-13-01"},
+        {"t": 5},
+    ]
+    misfits = Misfits()
+    found = rows_of(events, schema, misfits=misfits).to_pylist()
+    assert [row["t"] and row["t"].isoformat() for row in found] == [
+        "2024-01-02T03:04:05.000006+00:00",
+        "2024-01-02T03:04:05+00:00",
+        None,
+        None,
+    ]
+    assert [row["d"] and str(row["d"]) for row in found] == ["2024-01-02", None, None, None]
+    assert list(misfits.sentences()) == [
+        "2 values of 'd' cannot be held by their column and are null; the first: 2024-01-02T00:00:01Z, for a "
+        "column of type date32[day]. option('mismatch', 'error') makes this an error",
+        "2 values of 't' cannot be held by their column and are null; the first: soon, for a "
+        "column of type timestamp[us, tz=UTC]. option('mismatch', 'error') makes this an error",
+    ]
+    with pytest.raises(InputError, match=r"'t' is soon \(str\) in an event"):
+        rows_of(events, schema, strict=True)
+
+
+def test_what_is_lost_is_said_in_the_log_of_the_task(caplog: pytest.LogCaptureFixture) -> None:
+    options = read_options({"url": "penstock://127.0.0.1:1"})
+    rows = _Rows(StructType([StructField("t", TimestampType())]), options)
+    entries = [Entry(encode_event(Event({"t": text})), "p", 1, 0) for text in ("2024-01-02", "soon")]
+    assert [row["t"] is None for row in rows.of(batch_of(entries)).to_pylist()] == [False, True]
+    (record,) = caplog.records
+    assert record.getMessage().startswith("1 values of 't' cannot be held by their column")
 
 
 def test_columns_that_events_do_not_have_are_refused() -> None:

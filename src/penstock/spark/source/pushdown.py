@@ -10,6 +10,9 @@ same of a row and of its event only for some columns and operators, which depend
   row is null.
 - nothing: Spark looks alone. So it is with `is null`, with integers that doubles round, with NaN where it is
   kept (to Spark it is greater than all numbers, to Penstock it is no number), and with columns of floats.
+
+Columns of timestamps and dates also take text that is a time. So what is pushed about them lets all text
+pass, and Spark looks again.
 """
 
 from collections.abc import Sequence
@@ -163,12 +166,17 @@ def _compared(name: str, operator: str, value: Any, kind: "pa.DataType", keep_na
             return Pushed(normalise(Constraint(name, operator, value)), exact=True)
     if pa.types.is_timestamp(kind) and _are(values, datetime):
         ticks = [_nanoseconds(one) for one in values]
-        return Pushed(normalise(_in_microseconds(name, operator, ticks)), exact=True)
+        return _or_text(name, _in_microseconds(name, operator, ticks))
     if pa.types.is_date32(kind) and _are(values, date):
         days = [Time.from_date(one) for one in values]
         literal = days if isinstance(value, list) else days[0]
-        return Pushed(normalise(Constraint(name, operator, literal)), exact=operator in _ONE_OF)
+        return _or_text(name, Constraint(name, operator, literal))
     return None
+
+
+def _or_text(name: str, asked: Expression) -> Pushed:
+    """What is asked of a time, or any text."""
+    return Pushed(normalise(Or([asked, Constraint(name, ">=", "")])), exact=False)
 
 
 def _are(values: list[Any], *kinds: type) -> bool:

@@ -7,6 +7,7 @@ none. A stream is handed neither its checkpoint's place nor filters.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.errors import InputError
+from penstock.errors import InputError, printable
 from penstock.filters.parsing import parse
 from penstock.model.packed import decode_event
 from penstock.spark.source import log
@@ -29,11 +30,13 @@ from penstock.spark.source.arrivals import Arrivals
 from penstock.spark.source.connection import connecting
 from penstock.spark.source.options import Options
 from penstock.spark.source.pushdown import push
-from penstock.spark.source.rows import MICROSECOND, arrow_schema, check_readable, json_of, rows_of
+from penstock.spark.source.rows import MICROSECOND, Misfits, arrow_schema, check_readable, json_of, rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+_log: Final = logging.getLogger("penstock.spark")
 
 EVENTS_PER_PARTITION: Final = 20_000
 """A task for fewer costs more than it gains."""
@@ -74,7 +77,11 @@ class _Rows:
                 ],
                 schema=self.schema,
             )
-        return rows_of(events, self.schema, strict=self._strict, keep_nan=self._keep_nan)
+        misfits = Misfits()
+        rows = rows_of(events, self.schema, strict=self._strict, keep_nan=self._keep_nan, misfits=misfits)
+        for sentence in misfits.sentences():
+            _log.warning("%s", printable(sentence))
+        return rows
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -7,12 +7,15 @@ value that the column cannot hold:
 - text is for strings, bool for bools, and neither for anything else;
 - a column of integers takes numbers that are integers and fit, also when they came as doubles;
 - a column of doubles takes all numbers, integers rounded as Spark would, and NaN as null unless it is kept;
-- timestamps take times, in whole microseconds, and dates those that are midnight in UTC.
+- timestamps take times, in whole microseconds, and dates those that are midnight in UTC; both also take text
+  that is a time (`2024-01-31T05:00:00Z`), since JSON has no other way to write one.
+
+What a column cannot hold is counted (`Misfits`), and said in the log of the task.
 
 `penstock.spark.source.pushdown` rests on exactly this.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -69,28 +72,67 @@ def check_readable(schema: "pa.Schema") -> None:
         check("", field)
 
 
+class Misfits:
+    """Values that their columns cannot hold, and that have become null."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[int, str]] = {}
+        """For each attribute how many, and the first with the type of its column."""
+
+    def note(
+        self, name: str, kind: "pa.DataType", given: Sequence[Value | None], values: list[object]
+    ) -> None:
+        """Take note of what is in `given` and no longer in `values`. NaN is null by choice."""
+        lost = [had for had, value in zip(given, values, strict=True) if value is None and had is not None]
+        lost = [had for had in lost if had == had]
+        if lost:
+            count, first = self.found.get(name, (0, f"{lost[0]!s:.60}, for a column of type {kind}"))
+            self.found[name] = count + len(lost), first
+
+    def sentences(self) -> Iterator[str]:
+        """What there is to say."""
+        for name, (count, first) in sorted(self.found.items()):
+            yield (
+                f"{count:,} values of {name!r:.80} cannot be held by their column and are null; the first: "
+                f"{first}. option('mismatch', 'error') makes this an error"
+            )
+
+
 def rows_of(
-    events: Sequence[Attributes], schema: "pa.Schema", *, strict: bool = False, keep_nan: bool = False
+    events: Sequence[Attributes],
+    schema: "pa.Schema",
+    *,
+    strict: bool = False,
+    keep_nan: bool = False,
+    misfits: Misfits | None = None,
 ) -> "pa.RecordBatch":
     """Events as rows. With `strict` a value that a column cannot hold is an error, else null."""
     import pyarrow as pa
 
-    columns = [_column(events, field, "", strict, keep_nan) for field in schema]
+    misfits = Misfits() if misfits is None else misfits
+    columns = [_column(events, field, "", strict, keep_nan, misfits) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _column(
-    events: Sequence[Attributes], field: "pa.Field", prefix: str, strict: bool, keep_nan: bool
+    events: Sequence[Attributes],
+    field: "pa.Field",
+    prefix: str,
+    strict: bool,
+    keep_nan: bool,
+    misfits: Misfits,
 ) -> "pa.Array":
     import pyarrow as pa
 
     name = prefix + field.name
     if pa.types.is_struct(field.type):
-        return _struct(events, field, name, strict, keep_nan)
+        return _struct(events, field, name, strict, keep_nan, misfits)
     convert = _converter(field.type, keep_nan)
     assert convert is not None  # noqa: S101 - it was checked
     given = [event.get(name) for event in events]
     values = [None if value is None else convert(value) for value in given]
+    if None in values:
+        misfits.note(name, field.type, given, values)
     if strict:
         for had, value in zip(given, values, strict=True):
             if value is None and had is not None and had == had:
@@ -109,12 +151,19 @@ def _column(
 
 
 def _struct(
-    events: Sequence[Attributes], field: "pa.Field", name: str, strict: bool, keep_nan: bool
+    events: Sequence[Attributes],
+    field: "pa.Field",
+    name: str,
+    strict: bool,
+    keep_nan: bool,
+    misfits: Misfits,
 ) -> "pa.Array":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    parts = [_column(events, inner, f"{name}.", strict, keep_nan) for inner in field.type]
+    # A value under the struct's own name has no place in it.
+    misfits.note(name, field.type, [event.get(name) for event in events], [None] * len(events))
+    parts = [_column(events, inner, f"{name}.", strict, keep_nan, misfits) for inner in field.type]
     empty = pa.array([True] * len(events), pa.bool_())
     for part in parts:
         empty = pc.and_(empty, part.is_null())
@@ -139,7 +188,7 @@ def _converter(kind: "pa.DataType", keep_nan: bool) -> Callable[[Value], object]
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
         return _to_double if keep_nan else lambda value: None if value != value else _to_double(value)
     if pa.types.is_timestamp(kind) and kind.unit == "us":
-        return lambda value: value.nanoseconds // MICROSECOND if type(value) is Time else None
+        return _to_microseconds
     if pa.types.is_date32(kind):
         return _to_day
     return None
@@ -160,10 +209,24 @@ def _to_double(value: Value) -> float | None:
     return float(value) if type(value) is float or type(value) is int else None
 
 
+def _to_time(value: Value) -> Time | None:
+    """A time, or the one that a text says."""
+    if type(value) is str:
+        try:
+            return Time.parse(value)
+        except UnsupportedValueError:
+            return None
+    return value if type(value) is Time else None
+
+
+def _to_microseconds(value: Value) -> int | None:
+    time = _to_time(value)
+    return None if time is None else time.nanoseconds // MICROSECOND
+
+
 def _to_day(value: Value) -> int | None:
-    if type(value) is Time and value.nanoseconds % DAY == 0:
-        return value.nanoseconds // DAY
-    return None
+    time = _to_time(value)
+    return time.nanoseconds // DAY if time is not None and time.nanoseconds % DAY == 0 else None
 
 
 _encode = msgspec.json.Encoder().encode
