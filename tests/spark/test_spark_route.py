@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.types import ArrayType, StringType
 
-from penstock.errors import EventError, InputError, PenstockError, UnsupportedValueError
+from penstock.errors import (
+    DisagreementError,
+    EventError,
+    InputError,
+    PenstockError,
+    UnsupportedValueError,
+)
 from penstock.matching.matcher import Matcher
 from penstock.spark import Table, explain, profile, route, save_table
 
@@ -212,8 +219,9 @@ def test_what_explain_tells(spark: SparkSession, table: Table) -> None:
         f"{table.nbytes:,} bytes"
     )
     assert told[1] == "attributes that filters name: x (number), name (string)"
-    assert told[2] == "named by filters, and no column of the events: at, f, order.z"
-    assert told[3].startswith("layout 1x3 (subscription parts x event parts): ")
+    assert [line.split("'")[1] for line in told[2:5]] == ["at", "f", "order.z"]
+    assert told[2].startswith("the schema has no attribute 'at', which ")
+    assert told[5].startswith("layout 1x3 (subscription parts x event parts): ")
     assert "layout 2x2 (subscription parts x event parts): it was asked for" in explain(
         events, table, layout="2x2"
     )
@@ -224,10 +232,40 @@ def test_explain_tells_of_columns_that_filters_take_for_something_else(spark: Sp
     given = [("a", "delay > 60"), ("b", "delay between 1 and 2 or n = 1"), ("c", "s is not null")]
     told = explain(events, spark.createDataFrame(given, "id string, filter string")).splitlines()
     assert told[1] == "attributes that filters name: delay (string), n (number), s (string)"
-    assert told[2] == "filters compare 'delay' with a number, but its column is a string: that is never true"
+    assert told[2] == (
+        "2 rules (a, b) compare 'delay' with a number, but in the schema it is string: no event can match"
+    )
     assert told[3].startswith("layout ")
     given.append(("d", "delay like '6%'"))
-    assert "never true" not in explain(events, spark.createDataFrame(given, "id string, filter string"))
+    told = explain(events, spark.createDataFrame(given, "id string, filter string")).splitlines()
+    assert told[2].startswith("2 rules (a, b) compare 'delay'")
+
+
+def test_rules_that_cannot_match_are_a_warning_and_with_strict_an_error(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    events = spark.createDataFrame([("7", 1.0, b"x")], "delay string, amount double, blob binary")
+    given = [(str(n), f"amuont > {n}") for n in range(20)] + [("b", "delay > 1"), ("c", "blob = 'x'")]
+    rules = spark.createDataFrame(given, "id string, filter string")
+    wanted = [
+        "the schema has no attribute 'amuont', which 20 rules (0, 1, 10, …) name; did you mean 'amount'?",
+        "1 rule (c) names 'blob', which in the schema is binary: no rule can match a value of this type",
+        "1 rule (b) compares 'delay' with a number, but in the schema it is string: no event can match",
+    ]
+    for blocks in ("1x1", "3x1"):
+        caplog.clear()
+        route(events, rules, unsupported="skip", layout=blocks)
+        said = [record.getMessage() for record in caplog.records if record.name == "penstock.spark"]
+        # Which ids are shown depends on the blocks.
+        assert [re.sub(r"\(.*?\)", "", line) for line in said] == [
+            re.sub(r"\(.*?\)", "", line) for line in wanted
+        ]
+    with pytest.raises(DisagreementError, match="did you mean 'amount'"):
+        route(events, rules, unsupported="skip", strict=True)
+    caplog.clear()
+    route(events, spark.createDataFrame([("a", "amount > 1 or delay = 'x'")], rules.schema), strict=True,
+          unsupported="skip")  # fmt: skip
+    assert not [record for record in caplog.records if record.name == "penstock.spark"]
 
 
 def test_a_value_that_only_the_run_can_find_is_told_with_its_event(spark: SparkSession) -> None:

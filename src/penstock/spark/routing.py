@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from penstock.errors import InputError, UnsupportedValueError
 from penstock.filters.parsing import LANGUAGES, Language
 from penstock.model.events import Unsupported
-from penstock.model.values import Family
 from penstock.spark import layout as layouts
 from penstock.spark.choices import check_choice
-from penstock.spark.events import Attribute, attributes_of
+from penstock.spark.disagreements import disagreements, report
+from penstock.spark.events import attributes_of
 from penstock.spark.expecting import expectations
 from penstock.spark.layout import Choice, Facts, Layout
 from penstock.spark.placing import Share, cores_of, is_local, memory_of, place, scratch_folder
@@ -47,6 +47,7 @@ class Wish:
     unmatched: Unmatched = "drop"
     column: str | None = None
     unsupported: Unsupported = "refuse"
+    strict: bool = False
     invalid: Invalid = "refuse"
     language: Language = "sql"
     layout: Layout | str | None = None
@@ -89,6 +90,7 @@ def route(
     unmatched: Unmatched = "drop",
     column: str | None = None,
     unsupported: Unsupported = "refuse",
+    strict: bool = False,
     invalid: Invalid = "refuse",
     language: Language = "sql",
     layout: Layout | str | None = None,
@@ -110,6 +112,8 @@ def route(
     unmatched       "keep": events that match nothing are there too, with no ids (in rows: null).
     column          another name for the column of ids.
     unsupported     "skip": columns and values that have no family are left out of events, not refused.
+    strict          rules on attributes that no column has, or that have another family there, are an error;
+                    else a warning in the log (of `penstock.spark`).
     invalid         "quarantine": rows that are no subscriptions are left out (see `check_subscriptions`).
     language        that of the filters: "sql", "padres" or "json".
     layout          "3x2": a grid of 3 parts of the table and 2 parts of the events; by default the cheapest,
@@ -126,6 +130,7 @@ def route(
         unmatched=unmatched,
         column=column,
         unsupported=unsupported,
+        strict=strict,
         invalid=invalid,
         language=language,
         layout=layout,
@@ -139,6 +144,7 @@ def route(
     _event_columns(events.schema, wish)
     table, own = _table(events, subscriptions, wish)
     _given_schema(events.schema, wish, table)
+    report(table, events.schema, strict=wish.strict)
     choice = chosen_layout(events, table, wish, own=own)
     return routed_by(events, table, wish, choice, place(events.sparkSession, table, wish.share, own=own))
 
@@ -181,7 +187,6 @@ def explain(
     _given_schema(events.schema, wish, table)
     choice = chosen_layout(events, table, wish, own=own)
     named = [attribute for attribute in attributes if attribute.name in set(table.names)]
-    never = sorted(set(table.names) - {attribute.name for attribute in attributes})
     version = "compiled, no versions" if table.version is None else f"version {table.version}"
     lines = [
         f"table {table.path} ({version}): {table.ids:,} ids, {table.filters:,} filters, "
@@ -191,33 +196,8 @@ def explain(
     ]
     if table.rejected:
         lines.append(f"left out because they are no subscriptions: {table.rejected:,}")
-    if never:
-        lines.append("named by filters, and no column of the events: " + ", ".join(never))
-    lines += _mismatches(table, named)
+    lines += map(str, disagreements(table, events.schema))
     return "\n".join([*lines, layouts.explain(choice)])
-
-
-def _mismatches(table: Table, named: "list[Attribute]") -> list[str]:
-    """What there is to tell of attributes that no filter compares with the family of their column."""
-    from penstock.matching.matcher import Matcher
-    from penstock.matching.reading import families_asked
-
-    asked: dict[str, set[Family]] = {attribute.name: set() for attribute in named}
-    for folder in table.folders:
-        for some in families_asked(Matcher.load(folder, learn=False).tables()):
-            for name, family in some:
-                if name in asked:
-                    asked[name].add(family)
-            # Mostly the first few filters tell, however many there are.
-            if all(attribute.family in asked[attribute.name] for attribute in named):
-                return []
-    return [
-        f"filters compare {attribute.name!r} with a "
-        + " or a ".join(sorted(family.label for family in asked[attribute.name]))
-        + f", but its column is a {attribute.family.label}: that is never true"
-        for attribute in named
-        if asked[attribute.name] and attribute.family not in asked[attribute.name]
-    ]
 
 
 def _check_events(events: object) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import InputError
 from penstock.model.events import Unsupported
+from penstock.spark.disagreements import report
 from penstock.spark.failures import own_error
 from penstock.spark.layout import Layout
 from penstock.spark.places import for_spark, local_folder
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
 Trigger = str | Mapping[str, Any]
 """When batches are made: see `route_stream`."""
@@ -55,6 +57,7 @@ def route_stream(
     unmatched: Unmatched = "drop",
     column: str | None = None,
     unsupported: Unsupported = "refuse",
+    strict: bool = False,
     layout: Layout | str | None = None,
     share: Share = "auto",
     rows: int | None = None,
@@ -83,6 +86,7 @@ def route_stream(
         unmatched=unmatched,
         column=column,
         unsupported=unsupported,
+        strict=strict,
         layout=layout,
         share=share,
         rows=rows,
@@ -102,6 +106,8 @@ def route_stream(
     # On no events: what is wrong with columns, table or layout shows before anything is started.
     none = session.createDataFrame([], events.schema)
     first = Table.open(table)
+    if strict:
+        report(first, events.schema, strict=True)
     schema = routed_by(none, first, wish, chosen_layout(none, first, wish), mapped(first)).schema
     known = home.query()
     if known is not None and known.spark in {str(query.id) for query in session.streams.active}:
@@ -164,20 +170,23 @@ class _Batches:
         logged = log.find(batch)
         table = Table.open(self._table) if logged is None else reopened(logged, log.file(batch))
         choice = chosen_layout(events, table, self._wish)
-        routed = routed_by(events, table, self._wish, choice, self._where(events.sparkSession, table))
+        where = self._where(events.sparkSession, table, events.schema)
+        routed = routed_by(events, table, self._wish, choice, where)
         if logged is None:
             # Not before the job is built: a version that these events do not go with would be there to stay.
             log.write(Entry(batch, table.version, table.path, mark_of(table)))
         self._hand_over(routed, batch)
         log.forget(batch)
 
-    def _where(self, session: "SparkSession", table: Table) -> Where:
+    def _where(self, session: "SparkSession", table: Table, columns: "StructType") -> Where:
         """How workers get at a version: it is sent to them once, not with every batch."""
         # Not by the path: another table may have been saved there.
         key = mapped(table).key
         if self._placed is None or self._placed[0] != key:
             if self._placed is not None and isinstance(self._placed[1], Shipped):
                 self._placed[1].broadcast.unpersist()
+            # Once for each version.
+            report(table, columns, strict=self._wish.strict)
             self._placed = (key, place(session, table, self._wish.share, own=False))
         return self._placed[1]
 

@@ -116,6 +116,7 @@ class Route(_Strict, frozen=True, kw_only=True):
     unmatched: Literal["drop", "keep"] = "drop"
     column: Text | None = None
     unsupported: Literal["refuse", "skip"] = "refuse"
+    strict: bool = False
     layout: Text | None = None
 
 

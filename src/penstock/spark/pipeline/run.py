@@ -304,6 +304,7 @@ def _options(pipeline: Pipeline) -> dict[str, Any]:
         "unmatched": route.unmatched,
         "column": route.column,
         "unsupported": route.unsupported,
+        "strict": route.strict,
     }
 
 

@@ -1,0 +1,93 @@
+"""What the rules of a table and the columns of events disagree about, before a job runs.
+
+A DataFrame has a schema, so nothing has to be counted in tasks: a rule on a column that is not there, or on
+one of another family, never matches. What all rules ask for is looked at first; rules are looked into one by
+one only where there is something to say.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import printable
+from penstock.filters.disagreements import IDS_SHOWN, Disagreement, refuse
+from penstock.model.schema import Attribute, Schema
+from penstock.model.values import Family
+from penstock.spark.events import attributes_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from penstock.matching.matcher import Matcher
+    from penstock.spark.tables import Table
+
+_log: Final = logging.getLogger("penstock.spark")
+
+
+def schema_of(columns: "StructType") -> Schema:
+    """The schema of events with such columns; columns that no rule can match are there, without a family."""
+    found = {name: Attribute(frozenset(), kind) for name, kind in _leaves(columns, "")}
+    for attribute in attributes_of(columns, "skip"):
+        found[attribute.name] = Attribute(frozenset({attribute.family}), attribute.type.simpleString())
+    return Schema(found)
+
+
+def _leaves(columns: "StructType", prefix: str) -> Iterator[tuple[str, str]]:
+    for field in columns.fields:
+        kind = type(field.dataType).__name__
+        if kind == "StructType":
+            yield from _leaves(field.dataType, f"{prefix}{field.name}.")  # type: ignore[arg-type]
+        else:
+            yield prefix + field.name, field.dataType.simpleString()
+
+
+def disagreements(table: "Table", columns: "StructType") -> list[Disagreement]:
+    """What the rules of a table and the columns of events disagree about, in the order of attributes."""
+    from penstock.matching.matcher import Matcher
+
+    schema = schema_of(columns)
+    matchers = [Matcher.load(folder, learn=False) for folder in table.folders]
+    if _fit(table, schema, matchers):
+        return []
+    merged: dict[tuple[str, str], Disagreement] = {}
+    for matcher in matchers:
+        for one in matcher.check(schema):
+            key = one.attribute, one.problem
+            merged[key] = _together(merged[key], one) if key in merged else one
+    return [merged[key] for key in sorted(merged)]
+
+
+def _fit(table: "Table", schema: Schema, matchers: "list[Matcher]") -> bool:
+    """Whether all attributes are there, and no rule compares one with another family."""
+    from penstock.matching.reading import families_asked
+
+    if any(name not in schema.attributes or not schema.attributes[name].is_matchable for name in table.names):
+        return False
+    asked: set[tuple[str, Family]] = set()
+    for matcher in matchers:
+        for some in families_asked(matcher.tables()):
+            asked |= some
+            if any(family not in schema.attributes[name].families for name, family in asked):
+                return False
+    return True
+
+
+def _together(a: Disagreement, b: Disagreement) -> Disagreement:
+    """The same disagreement of the rules of two blocks."""
+    import msgspec
+
+    return msgspec.structs.replace(
+        a,
+        asked=tuple(sorted({*a.asked, *b.asked})),
+        rules=a.rules + b.rules,
+        ids=(*a.ids, *b.ids)[:IDS_SHOWN],
+    )
+
+
+def report(table: "Table", columns: "StructType", *, strict: bool) -> None:
+    """Log each disagreement as a warning; with `strict` raise DisagreementError."""
+    found = disagreements(table, columns)
+    if strict:
+        refuse(found)
+    for one in found:
+        _log.warning("%s", printable(str(one)))
