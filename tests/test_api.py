@@ -143,10 +143,15 @@ def test_constraints_are_equal_when_they_say_the_same() -> None:
     assert Constraint("x", "=", 1) != Constraint("x", "=", True)
 
 
-def test_a_dict_with_none_can_be_matched_by_skipping_it() -> None:
+def test_a_dict_with_none_is_matched_as_one_without() -> None:
+    assert parse("x is null").matches({"x": None, "y": 1})
+    assert not parse("x is not null").matches({"x": None, "y": 1})
+
+
+def test_a_dict_with_bytes_can_be_matched_by_skipping_them() -> None:
     with pytest.raises(PenstockError, match="unsupported='skip'"):
-        parse("x is null").matches({"x": None, "y": 1})
-    assert parse("x is null").matches({"x": None, "y": 1}, unsupported="skip")
+        parse("x is null").matches({"x": b"1", "y": 1})
+    assert parse("x is null").matches({"x": b"1", "y": 1}, unsupported="skip")
 
 
 def test_distributions_may_be_dicts_of_counts_and_nothing_else() -> None:

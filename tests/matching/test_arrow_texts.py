@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
 from penstock.matching.arrow_events import batch_of_arrow
 from penstock.matching.arrow_texts import texts_of
-from penstock.matching.batch import NO_EVENT, STRING, Batch
+from penstock.matching.batch import STRING, Batch
 from penstock.matching.matcher import Matcher
 from penstock.model.limits import STRING_LENGTH_MAX
 
@@ -40,26 +40,26 @@ TEXT = st.one_of(
 COLUMN = st.lists(st.one_of(st.none(), TEXT), max_size=40)
 
 
-def rows_of(batch: Batch) -> list[dict[int, str] | None]:
-    """The texts of each row by attribute; None where it is no event."""
-    rows: list[dict[int, str] | None] = []
+def rows_of(batch: Batch) -> list[dict[int, str]]:
+    """The texts of each row by attribute."""
+    rows: list[dict[int, str]] = []
     arena = batch.arena.tobytes()
     for start, count in zip(batch.start.tolist(), batch.count.tolist(), strict=True):
         row = {}
-        for value in batch.entries[start : start + max(count, 0)].tolist():
+        for value in batch.entries[start : start + count].tolist():
             assert batch.value_state[value] == STRING
             begin = int(batch.value_bits[value])
             end = begin + int(batch.value_length[value])
             row[int(batch.value_attribute[value])] = arena[begin:end].decode()
-        rows.append(None if count == NO_EVENT else row)
+        rows.append(row)
     return rows
 
 
-def expected_of(columns: dict[str, Texts]) -> list[dict[int, str] | None]:
+def expected_of(columns: dict[str, Texts]) -> list[dict[int, str]]:
     rows = []
     for texts in zip(*columns.values(), strict=True):
         row = {NAMES[name]: text for name, text in zip(columns, texts, strict=True) if text is not None}
-        rows.append(row or None)
+        rows.append(row)
     return rows
 
 
@@ -147,8 +147,8 @@ def from_buffers(
 def test_bytes_that_no_row_has(large: bool) -> None:
     """They may be anything, those of a null too."""
     array = from_buffers([1, 3, 4, 5, 5], b"?ab\xffc?", 0b1101, large=large)
-    assert rows_of(encoded({"x": array})) == [{3: "ab"}, None, {3: "c"}, {3: ""}]
-    assert rows_of(encoded({"x": array.slice(1, 2)})) == [None, {3: "c"}]
+    assert rows_of(encoded({"x": array})) == [{3: "ab"}, {}, {3: "c"}, {3: ""}]
+    assert rows_of(encoded({"x": array.slice(1, 2)})) == [{}, {3: "c"}]
     array = from_buffers([0, 9, 11, 12], b"\xff12345678\xc3\xa9bc", 0b0110, first=1, large=large)
     assert rows_of(encoded({"x": array})) == [{3: "é"}, {3: "b"}]
 
@@ -178,9 +178,7 @@ def test_texts_are_utf8_each_for_itself(data: bytes) -> None:
         batch_of_arrow(pa.RecordBatch.from_pydict({"x": array}), NAMES)
     assert isinstance(caught.value, UnsupportedValueError)
     rows = rows_of(encoded({"x": array}))
-    assert rows == [
-        {3: text.decode()} if text.isascii() else None for text in (data[:2], data[2:3], data[3:])
-    ]
+    assert rows == [{3: text.decode()} if text.isascii() else {} for text in (data[:2], data[2:3], data[3:])]
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
@@ -199,7 +197,7 @@ def test_matches_are_those_of_the_rows_one_by_one(kind: str) -> None:
     )
     table = pa.table({**{name: KINDS[kind](texts) for name, texts in columns.items()}, "n": numbers})
     events = [
-        {name: value for name, value in zip("xyn", row, strict=True) if value is not None} or None
+        {name: value for name, value in zip("xyn", row, strict=True) if value is not None}
         for row in zip(columns["x"], columns["y"], numbers, strict=True)
     ]
     assert list(matcher.match_batch(table, unsupported="skip")) == list(matcher.match_batch(events))

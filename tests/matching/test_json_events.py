@@ -7,22 +7,21 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NO_EVENT, STRING, TRUE, Batch
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, STRING, TRUE, Batch
 from penstock.matching.json_events import WantedNames, _read, read_json_lines
 from penstock.model.events import Unsupported, decode_object, flatten
 from penstock.model.limits import ATTRIBUTES_MAX, NAME_LENGTH_MAX, STRING_LENGTH_MAX
 from penstock.model.values import Value, to_value
 
-Answer = list[dict[str, str] | None] | tuple[type, int | None, str]
-"""For each event its attributes, with values written so that 1, 1.0 and True differ, or None for what is no
-event; or the error."""
+Answer = list[dict[str, str]] | tuple[type, int | None, str]
+"""For each event its attributes, with values written so that 1, 1.0 and True differ; or the error."""
 
 
 def shown(attributes: Mapping[str, Value]) -> dict[str, str]:
     return {name: repr(value) for name, value in sorted(attributes.items())}
 
 
-def events_of(batch: Batch, names: Sequence[str]) -> list[dict[str, str] | None]:
+def events_of(batch: Batch, names: Sequence[str]) -> list[dict[str, str]]:
     """Read a batch back, checking its form."""
     assert batch.value_attribute.dtype == batch.value_length.dtype == batch.entries.dtype == np.int32
     assert batch.start.dtype == batch.value_bits.dtype == np.int64
@@ -31,12 +30,9 @@ def events_of(batch: Batch, names: Sequence[str]) -> list[dict[str, str] | None]
     assert all(array.flags.c_contiguous and array.flags.writeable for array in batch)
     assert len(batch.start) == len(batch.count)
     assert len({array.size for array in batch[2:7]}) == 1
-    assert np.maximum(batch.count, 0).sum() == len(batch.entries)
-    events: list[dict[str, str] | None] = []
+    assert batch.count.sum() == len(batch.entries)
+    events: list[dict[str, str]] = []
     for start, count in zip(batch.start.tolist(), batch.count.tolist(), strict=True):
-        if count == NO_EVENT:
-            events.append(None)
-            continue
         attributes: dict[str, Value] = {}
         for entry in batch.entries[start : start + count].tolist():
             name = names[batch.value_attribute[entry]]
@@ -77,15 +73,10 @@ def rows_of(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def expected(data: bytes, names: Sequence[str], unsupported: Unsupported = "refuse") -> Answer:
     """The answer by the model alone, for what has only wanted names."""
-    events: list[dict[str, str] | None] = []
+    events: list[dict[str, str]] = []
     for row, line in rows_of(data):
         try:
             flat = flatten(decode_object(line), unsupported)
-            if not flat and unsupported == "skip":
-                events.append(None)
-                continue
-            if not flat:
-                raise EventError("an event has at least one attribute; this one has none")
         except PenstockError as error:
             located = error.in_row(row)
             return type(located), located.row, str(located)
@@ -95,31 +86,20 @@ def expected(data: bytes, names: Sequence[str], unsupported: Unsupported = "refu
 
 def leaves(attributes: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in attributes.items():
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict):
             yield from leaves(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
 
-def has_family(value: object) -> bool:
-    try:
-        to_value(value)
-    except UnsupportedValueError:
-        return False
-    except LimitError:
-        pass  # too long, and still text
-    return True
-
-
 def expected_of_some(data: bytes, names: Sequence[str], unsupported: Unsupported) -> Answer:
     """The answer by the model where there are unwanted names, which may have any value."""
-    events: list[dict[str, str] | None] = []
+    events: list[dict[str, str]] = []
     for row, line in rows_of(data):
         attributes: dict[str, Value] = {}
         try:
-            found = list(leaves(decode_object(line)))
-            for path, value in found:
-                if path not in names:
+            for path, value in leaves(decode_object(line)):
+                if path not in names or value is None:
                     continue
                 try:
                     accepted = to_value(value)
@@ -130,11 +110,6 @@ def expected_of_some(data: bytes, names: Sequence[str], unsupported: Unsupported
                 if path in attributes:
                     raise EventError("twice")
                 attributes[path] = accepted
-            if unsupported == "skip" and not any(map(has_family, (value for _, value in found))):
-                events.append(None)
-                continue
-            if not attributes and unsupported == "refuse" and all(path in names for path, _value in found):
-                raise EventError("none")
         except PenstockError as error:
             return type(error), row, ""
         events.append(shown(attributes))
@@ -427,6 +402,10 @@ PLAIN = (
         b'{"kind.of":"say \\"yes\\" \\ud83d\\ude00","other":"\\u00e9\\ud83d\\ude00"}\n',
         b'{"kind":{"of":"x","other":{}},"extra":{},"more":{"deep":[[[{"a":[]}]]]}}\n',
         b'{"kind":{"other":1},"note":{"deep":{}}}\n',
+        b'{"kind":null,"price":null,"volume" : null , "note":"x"}\n',
+        b'{"kind":{},"price":{ },"note":null}\n',
+        b"{}\n",
+        b'{"kind":null}\n',
     ],
 )
 def test_plain_lines_are_read_by_the_kernel(line: bytes) -> None:
@@ -437,7 +416,7 @@ def test_plain_lines_are_read_by_the_kernel(line: bytes) -> None:
 
 
 def test_only_the_lines_that_need_it_are_read_slowly() -> None:
-    data = PLAIN * 5 + b'{"kind":"x","price":null}\n' + PLAIN * 5 + b'{"k\\u0069nd":"y"}\n'
+    data = PLAIN * 5 + b'{"kind":"x","price":[null]}\n' + PLAIN * 5 + b'{"k\\u0069nd":"y"}\n'
     batch, slow = _read(data, WantedNames(["kind", "price"]), "skip")
     assert slow == 2
     assert events_of(batch, ["kind", "price"]) == expected_of_some(data, ["kind", "price"], "skip")

@@ -19,7 +19,6 @@ from matching_cases import (
     filters_of_rows,
     table_of_rows,
 )
-from penstock.errors import EventError
 from penstock.filters.expression import Expression, normalise
 from penstock.filters.filter import Filter
 from penstock.filters.predicate import Predicate
@@ -28,6 +27,7 @@ from penstock.matching.matcher import Matcher
 from penstock.matching.reference import ReferenceMatcher
 from penstock.model.events import Event
 from penstock.model.names import Id
+from penstock.model.packed import encode_mapping
 from penstock.model.values import Time
 from strategies import BOOLS, NUMBERS, STRINGS, TIMES
 
@@ -84,7 +84,7 @@ def test_batches_of_dicts_and_single_events(
     assert list(engine.match_batch(events)) == expected
     assert [engine.match(event) for event in events] == expected
     engine.learn(others)
-    assert list(engine.match_batch([*events, None])) == [*expected, []]
+    assert list(engine.match_batch([*events, None])) == [*expected, reference.match({})]
 
 
 @given(SUBSCRIPTIONS, EVENTS)
@@ -212,27 +212,25 @@ def test_nulls_are_absent_attributes_in_every_input(
     engine, reference = both(subscriptions)
     rows = [{name: row[name] for name in columns} for row in rows]
     events = [{name: value for name, value in row.items() if value is not None} for row in rows]
-    # What has no attribute at all is no event.
-    expected = [reference.match(event) if event else [] for event in events]
+    expected = [reference.match(event) for event in events]
     table = pa.table({name: pa.array([row[name] for row in rows], pa.float64()) for name in columns})
-    strict = pa.concat_tables([table.slice(at, 1) for at, event in enumerate(events) if event] or [table[:0]])
-    assert list(engine.match_batch(strict)) == [
-        ids for ids, event in zip(expected, events, strict=True) if event
-    ]
     lines = b"\n".join(map(msgspec.json.encode, rows))
     bare = b"\n".join(map(msgspec.json.encode, events))
-    for found in (
-        engine.match_batch(rows, unsupported="skip"),
-        engine.match_batch(events, unsupported="skip"),
-        engine.match_batch(table, unsupported="skip"),
-        engine.match_batch(table.combine_chunks().to_batches()[0], unsupported="skip"),
-        engine.match_json(lines, unsupported="skip"),
-        engine.match_json(bare, unsupported="skip"),
-    ):
-        assert list(found) == expected
-    for row, ids, event in zip(rows, expected, events, strict=True):
-        if event:
-            assert engine.match(row, unsupported="skip") == ids
-        else:
-            with pytest.raises(EventError, match="at least one attribute"):
-                engine.match(row, unsupported="skip")
+    structs = pa.array([row or None for row in events], pa.struct(table.schema))
+    packed, ends = [], [0]
+    for row in rows:
+        packed.append(encode_mapping(row))
+        ends.append(ends[-1] + len(packed[-1]))
+    for unsupported in ("refuse", "skip"):
+        for found in (
+            engine.match_batch(rows, unsupported=unsupported),
+            engine.match_batch([event or None for event in events], unsupported=unsupported),
+            engine.match_batch(table, unsupported=unsupported),
+            engine.match_batch(table.combine_chunks().to_batches()[0], unsupported=unsupported),
+            engine.match_batch(structs, unsupported=unsupported),
+            engine.match_json(lines, unsupported=unsupported),
+            engine.match_json(bare, unsupported=unsupported),
+            engine.match_packed(b"".join(packed), ends),
+            [engine.match(row, unsupported=unsupported) for row in rows],
+        ):
+            assert list(found) == expected

@@ -286,7 +286,7 @@ def test_names_that_come_later_are_read_too() -> None:
 def test_a_matcher_without_filters_still_checks() -> None:
     assert list(Matcher().match_packed(*laid([encode_event(Event({"x": 1}))]))) == [[]]
     with pytest.raises(EventError, match="row 0"):
-        Matcher().match_packed(b"\x80", [0, 1])
+        Matcher().match_packed(b"\x81", [0, 1])
 
 
 @pytest.mark.property

@@ -1,27 +1,16 @@
-"""Which columns are attributes, which rows are events, and where compiled kernels are kept."""
+"""Which columns are attributes, and where compiled kernels are kept."""
 
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
 from pyspark.sql import types as T  # noqa: N812 - everybody's name for it
 
 from penstock.errors import EventError, InputError, LimitError, PenstockError, UnsupportedValueError
 from penstock.model.values import Family
 from penstock.spark import caches
 from penstock.spark.choices import check_choice
-from penstock.spark.events import attributes_of, has_attribute
-from spark_cases import Rows, rows
-
-
-@pytest.mark.property
-@given(rows())
-def test_rows_with_a_value_are_events(given_rows: Rows) -> None:
-    found = has_attribute(given_rows.batch)
-    wanted = [bool(event) for event in given_rows.events]
-    assert (np.ones(len(wanted), np.bool_) if found is None else found).tolist() == wanted
+from penstock.spark.events import attributes_of
 
 
 def schema_of(fields: dict[str, T.DataType]) -> T.StructType:

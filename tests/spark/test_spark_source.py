@@ -321,7 +321,7 @@ def test_a_sink_publishes_rows_as_events(
             assert {taken.next(HANGS)["n"] for _ in range(6)} == set(range(6))
 
 
-def test_rows_without_a_value_are_refused_or_left_out(urls: tuple[str, str], net: SyncClient) -> None:
+def test_rows_without_a_value_are_events_unless_told(urls: tuple[str, str], net: SyncClient) -> None:
     schema = StructType().add("n", "integer").add("s", StructType().add("x", "string"))
     batch = pa.RecordBatch.from_pylist(
         [{"n": 1, "s": None}, {"n": None, "s": {"x": None}}, {"n": None, "s": {"x": "y"}}],
@@ -329,8 +329,10 @@ def test_rows_without_a_value_are_refused_or_left_out(urls: tuple[str, str], net
     )
     given = {"url": urls[0]}
     with pytest.raises(EventError, match=r"option\('empty', 'skip'\)"):
-        PenstockSource(given).writer(schema, False).write(iter([batch]))
+        PenstockSource({**given, "empty": "refuse"}).writer(schema, False).write(iter([batch]))
     with net.subscribe("true") as taken:
+        assert PenstockSource(given).writer(schema, False).write(iter([batch])).events == 3
+        assert [dict(taken.next(HANGS)) for _ in range(3)] == [{"n": 1}, {}, {"s.x": "y"}]
         assert (
             PenstockSource({**given, "empty": "skip"}).writer(schema, False).write(iter([batch])).events == 2
         )

@@ -98,8 +98,8 @@ def test_doubles_keep_their_sign_and_nan_stays() -> None:
     ("data", "kind", "message"),
     [
         (b"", EventError, "no byte at all"),
-        (b"\x80", EventError, "at least one attribute"),
-        (b"\xdf\x00\x00\x00\x00", EventError, "at least one attribute"),
+        (b"\x80\x01", EventError, "trailing"),
+        (b"\xdf\x00\x00\x00\x00\x01", EventError, "trailing"),
         (b"\xde\x00", EventError, "end within the length"),
         (b"\x91\x01", EventError, "a MessagePack map, which does not begin with the byte 0x91"),
         (b"\xc1", EventError, "0xc1"),

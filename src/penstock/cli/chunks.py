@@ -99,7 +99,7 @@ class Encoded(NamedTuple):
     """A chunk's events for the matcher; and themselves, where they had to be made."""
 
     batch: Batch
-    events: list[Event | None] | None = None
+    events: list[Event] | None = None
 
 
 class Chunk(Protocol):
@@ -111,9 +111,6 @@ class Chunk(Protocol):
 
     def encode(self, wanted: Wanted) -> Encoded:
         """The events for the matcher; raises ChunkError for the first that is none."""
-
-    def void(self, events: list[int]) -> list[int]:
-        """Those that have no attribute at all, of events in which nothing wanted was found."""
 
     def look(self, observed: Observed) -> None:
         """Show the names that a few events have."""
@@ -167,9 +164,6 @@ class JsonChunk(msgspec.Struct, frozen=True):
             # From 2 on: there is no byte order mark any more.
             batch = read_json_lines(self.data, wanted.json, self.options.unsupported, first_row=2)
         except PenstockError as error:
-            if is_skip(self.options.unsupported):
-                # Perhaps it only has nothing left.
-                return self._encode_events(wanted)
             index = (error.row or 2) - 2
             self._until(index)._check_named_objects(wanted)
             with self._at(index):
@@ -178,19 +172,12 @@ class JsonChunk(msgspec.Struct, frozen=True):
             self._check_named_objects(wanted)
         return Encoded(batch)
 
-    def void(self, events: list[int]) -> list[int]:
-        """See Chunk."""
-        lines = [content for line in self.data.split(b"\n") if (content := line.strip())]
-        # What is left out has been counted.
-        options = msgspec.structs.replace(self.options, unsupported="skip")
-        return [event for event in events if json_event(lines[event], options) is None]
-
     def look(self, observed: Observed) -> None:
         """See Chunk."""
         observed.look_at_lines(self.data)
 
     def _encode_events(self, wanted: Wanted) -> Encoded:
-        events: list[Event | None] = []
+        events: list[Event] = []
         for index, line in enumerate(self.data.split(b"\n")):
             content = line.strip()
             if content:
@@ -344,17 +331,13 @@ class RowsChunk(msgspec.Struct, frozen=True):
                 return Encoded(batch)
             except (PenstockError, pa.ArrowException):
                 pass  # one by one, they say what is wrong and where
-        events: list[Event | None] = []
+        events: list[Event] = []
         try:
             for event in arrow_events(self.rows, self.options, self.place, self.first):
                 events.append(event)  # noqa: PERF402 - those before an error are to be known
         except PlacedError as error:
             _fail(error, self._until(len(events)))
         return Encoded(batch_of_events(events, wanted.numbers), events)
-
-    def void(self, events: list[int]) -> list[int]:
-        """See Chunk: rows without any attribute are known already."""
-        return []
 
     def look(self, observed: Observed) -> None:
         """See Chunk."""

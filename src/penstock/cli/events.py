@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.cli.files import Advance, PlacedError, display, opened, placed
-from penstock.errors import EventError, InputError, PenstockError
-from penstock.model.events import (
-    NO_ATTRIBUTE,
-    Event,
-    Unsupported,
-    decode_object,
-    flatten,
-    is_skip,
-    read_families,
-)
+from penstock.errors import InputError, PenstockError
+from penstock.model.events import Event, Unsupported, decode_object, flatten, read_families
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
@@ -57,14 +49,9 @@ def families_given(given: list[str]) -> dict[str, Family]:
     return families
 
 
-def json_event(line: bytes, options: EventOptions) -> Event | None:
-    """The event of a JSON line; None if it is without any attribute because some were skipped."""
-    attributes = flatten(decode_object(line), options.unsupported)
-    if attributes:
-        return _typed(Event.from_flat(attributes), options)
-    if is_skip(options.unsupported):
-        return None
-    raise EventError(NO_ATTRIBUTE)
+def json_event(line: bytes, options: EventOptions) -> Event:
+    """The event of a JSON line."""
+    return _typed(Event.from_flat(flatten(decode_object(line), options.unsupported)), options)
 
 
 def csv_rows(
@@ -196,11 +183,8 @@ def arrow_events(
     options: EventOptions,
     place: Callable[[int | None], str],
     first: int = 0,
-) -> Iterator[Event | None]:
-    """Yield the events of rows, the first of which has the given number in its file.
-
-    None stands for a row without any attribute that was skipped.
-    """
+) -> Iterator[Event]:
+    """Yield the events of rows, the first of which has the given number in its file."""
     from penstock.model.arrow import events_from_arrow
 
     events = events_from_arrow(rows, unsupported=options.unsupported, first_row=first)
@@ -217,9 +201,8 @@ def arrow_events(
             raise
 
 
-def _typed(event: Event | None, options: EventOptions) -> Event | None:
-    """The event with the families asked for; None if that leaves nothing."""
-    if event is None or not options.families:
+def _typed(event: Event, options: EventOptions) -> Event:
+    """The event with the families asked for."""
+    if not options.families:
         return event
-    attributes = read_families(event.attributes, options.families, options.unsupported)
-    return Event.from_flat(attributes) if attributes else None
+    return Event.from_flat(read_families(event.attributes, options.families, options.unsupported))

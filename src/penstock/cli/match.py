@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     skip = options.unsupported == "skip"
     unsupported = matcher.observed.skipping if skip else options.unsupported
     reading = EventOptions(families=families, nulls=tuple(options.null), unsupported=unsupported)
-    answering = Answering(matcher, families, skip=skip)
+    answering = Answering(matcher, families)
     pace = Pace()
     with (
         whole_output(options.output, line_buffered=options.line_buffered) as write,
@@ -108,10 +108,9 @@ def _check_columns(matcher: Matcher, events: Sequence[Source]) -> None:
 class Answering:
     """Matches chunks, in any thread."""
 
-    def __init__(self, matcher: Matcher, families: Iterable[str] = (), *, skip: bool) -> None:
+    def __init__(self, matcher: Matcher, families: Iterable[str] = ()) -> None:
         self._matcher = matcher
         self._families = _Families(families)
-        self._skip = skip
         self._wanted = Wanted(matcher.names)
         self._lines = Lines(matcher.match_batch([]).table, self._wanted.id)
 
@@ -127,10 +126,6 @@ class Answering:
         chunk.look(self._matcher.observed)
         matches = self._matcher.match_encoded(batch)
         hits = np.flatnonzero(np.diff(matches.offsets))
-        if self._skip and events is None:
-            # What has nothing that a filter names may have nothing at all.
-            bare = hits[batch.count[hits] == 0].tolist()
-            hits = np.setdiff1d(hits, chunk.void(bare)) if bare else hits
         return self._lines.write(batch, matches, hits, chunk.row).data
 
 
@@ -140,13 +135,12 @@ class _Families:
     def __init__(self, names: Iterable[str]) -> None:
         self.unseen = set(names)
 
-    def see(self, events: Sequence[Event | None] | None) -> None:
+    def see(self, events: Sequence[Event] | None) -> None:
         """Take note of events."""
         for event in events or ():
             if not self.unseen:
                 return
-            if event is not None:
-                self.unseen -= event.attributes.keys()
+            self.unseen -= event.attributes.keys()
 
 
 def _report(found: Sequence[Disagreement], unseen: Iterable[str], *, strict: bool) -> None:

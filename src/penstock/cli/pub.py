@@ -173,11 +173,11 @@ class Reading:
         else:
             events.append(event)
 
-    def _event(self, content: bytes | None) -> Event | None:
+    def _event(self, content: bytes | None) -> Event:
         if content is None:
             raise EventError(f"a line is longer than {LINE_LENGTH_MAX:,} bytes")
         event = json_event(content, self._options)
-        if event is not None and self._advertised is not None and not self._advertised.matches(event):
+        if self._advertised is not None and not self._advertised.matches(event):
             raise EventError(f"the event is not as advertised: {self._advertised}"[:300])
         return event
 

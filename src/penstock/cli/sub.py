@@ -10,7 +10,7 @@ from penstock.cli.json_lines import json_line
 from penstock.cli.streams import Output
 from penstock.errors import InputError
 from penstock.filters.predicate import Predicate
-from penstock.model.values import Time
+from penstock.model.nesting import nested_json
 from penstock.net.client.subscriptions import Received, Subscription
 
 _WRITE_MAX: Final = 2**16
@@ -68,11 +68,7 @@ async def _print(subscription: Subscription, output: Output, options: argparse.N
 
 
 def _line(received: Received, *, with_meta: bool) -> bytes:
-    # Times are the only values that JSON does not have.
-    attributes = {
-        name: str(value) if isinstance(value, Time) else value
-        for name, value in received.event.attributes.items()
-    }
+    attributes = nested_json(received.event.attributes)
     if not with_meta:
         return json_line(attributes)
     meta = {

@@ -46,10 +46,7 @@ def _on_notice(notice: Notice) -> None:
 def _event(options: argparse.Namespace) -> Event:
     families = families_given(options.family)
     with placed("EVENT"):
-        event = json_event(options.event.encode(errors="surrogateescape"), EventOptions(families=families))
-    if event is None:
-        raise InputError("EVENT: an event has at least one attribute")
-    return event
+        return json_event(options.event.encode(errors="surrogateescape"), EventOptions(families=families))
 
 
 def tree(report: Report) -> Iterator[str]:

@@ -43,7 +43,7 @@ class Predicate:
     def matches(self, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse") -> bool:
         """Whether one of the filters matches the event.
 
-        `unsupported="skip"` leaves out attributes of a dict that have no family, such as None.
+        `unsupported="skip"` leaves out attributes of a dict that have no family, such as bytes.
         """
         attributes = as_event(event, unsupported).attributes
         return any(f.admits(attributes) for f in self.filters)

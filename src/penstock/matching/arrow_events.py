@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
+from penstock.errors import EventError, LimitError, UnsupportedValueError
 from penstock.matching.arrow_texts import is_text, texts_of
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, NO_EVENT, STRING, TIME, Batch
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, Batch
 from penstock.model.arrow import (
     NANOSECONDS_OF_UNIT,
     SKIP_HINT,
-    column_values,
     events_from_arrow,
     family_of_arrow,
     note_skipped_column,
-    without_views,
 )
 from penstock.model.events import Unsupported, is_skip
 from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN, NESTING_MAX
@@ -94,17 +92,7 @@ def batch_of_arrow(
         return _row_by_row(rows, names, unsupported, first_row)
     for name, array in left_out:
         note_skipped_column(unsupported, name, array)
-    batch = _batch(values, rows.num_rows)
-    if batch.count.all():
-        return batch
-    # Rows without an attribute that filters name: have they any?
-    void = _void_rows(rows, np.flatnonzero(batch.count == 0), skip)
-    if len(void):
-        if not skip:
-            row = first_row + int(void[0])
-            raise EventError(f"there is no attribute at all ({SKIP_HINT})").in_row(row)
-        batch.count[void] = NO_EVENT
-    return batch
+    return _batch(values, rows.num_rows)
 
 
 def _named_arrays(
@@ -303,72 +291,6 @@ def _joined(parts: list[_Values], rows: int) -> _Values:
     )
 
 
-def _void_rows(rows: "pa.RecordBatch", left: NDArray[np.int64], skip: bool) -> NDArray[np.int64]:
-    """Those of some rows that have no attribute at all. What is skipped is none."""
-    import pyarrow as pa
-
-    certain: list[pa.Array] = []
-    doubtful: list[pa.Array] = []
-    pending = list(rows.columns)
-    while pending:
-        array = pending.pop()
-        if pa.types.is_struct(array.type):
-            pending += array.flatten()
-        elif family_of_arrow(array.type) is not None:
-            (doubtful if skip and _may_be_skipped(array.type) else certain).append(array)
-    for array in certain:
-        if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
-            array = _decoded(without_views(array))
-        if array.null_count == 0:
-            return left[:0]
-        left = left[array.is_null().to_numpy(zero_copy_only=False)[left]]
-    # Values are looked at last, and only those of rows that have no other: that there are such rows is rare.
-    for array in doubtful:
-        if not len(left):
-            break
-        left = left[~_has_value(without_views(array).take(pa.array(left)))]
-    return left
-
-
-def _may_be_skipped(kind: "pa.DataType") -> bool:
-    """Whether a type has values that lie outside its family's range."""
-    import pyarrow as pa
-
-    while pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return kind == pa.uint64() or family_of_arrow(kind) in (Family.TIME, Family.STRING)
-
-
-def _has_value(array: "pa.Array") -> NDArray[np.bool_]:
-    """Where a column has a value that would not be skipped."""
-    import pyarrow as pa
-
-    while pa.types.is_dictionary(array.type):
-        array = _decoded(array)
-    try:
-        _column(array, 0)
-    except _Unsuitable:
-        # A text that is too long is not skipped but refused, where it is read.
-        return np.array(
-            [
-                value is not None and (not isinstance(value, PenstockError) or isinstance(value, LimitError))
-                for value in column_values(array)
-            ],
-            np.bool_,
-        )
-    found: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
-    return found
-
-
-def _decoded(array: "pa.DictionaryArray") -> "pa.Array":
-    import pyarrow as pa
-
-    try:
-        return array.dictionary_decode()
-    except pa.ArrowIndexError:
-        raise EventError(_OUTSIDE) from None
-
-
 def _row_by_row(
     rows: "pa.RecordBatch", names: dict[str, int], unsupported: Unsupported, first_row: int
 ) -> Batch:
@@ -377,8 +299,5 @@ def _row_by_row(
 
     builder = BatchBuilder(names)
     for event in events_from_arrow(rows, unsupported=unsupported, first_row=first_row):
-        if event is None:
-            builder.add_nothing()
-        else:
-            builder.add(event.attributes)
+        builder.add(event.attributes)
     return builder.build()

@@ -20,17 +20,13 @@ STRING: Final = 7
 """The state of a value, from NAN to STRING."""
 
 
-NO_EVENT: Final = -1
-"""The count of a row that is no event (it has no attribute at all): it matches nothing."""
-
-
 class Batch(NamedTuple):
     """Events; the arrays of `value_…` are parallel, as are `start` and `count`."""
 
     start: NDArray[np.int64]
     """For each event, where its entries start in `entries`."""
     count: NDArray[np.int32]  # type: ignore[assignment]  # a tuple's method of that name is not needed
-    """For each event, how many entries it has; or NO_EVENT."""
+    """For each event, how many entries it has."""
     entries: NDArray[np.int32]
     """The values of the events, as positions in the table of values."""
     value_attribute: NDArray[np.int32]

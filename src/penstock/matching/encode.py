@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 
 from penstock.errors import EventError, LimitError, UnsupportedValueError
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, NO_EVENT, STRING, TIME, Batch
-from penstock.model.events import NO_ATTRIBUTE, Event, Unsupported, flatten, is_skip
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, Batch
+from penstock.model.events import Event, Unsupported, flatten
 from penstock.model.values import Time, Value
 
 _STATES: Final[dict[type, int]] = {bool: FALSE, int: INTEGER, float: DOUBLE, Time: TIME, str: STRING}
@@ -59,17 +59,13 @@ class BatchBuilder:
             self._length.append(length)
         self._count.append(len(self._attribute) - before)
 
-    def add_nothing(self) -> None:
-        """Add a row that is no event."""
-        self._count.append(NO_EVENT)
-
     def build(self) -> Batch:
         """All events that were added."""
         bits = np.array(self._integers, np.int64)
         bits[self._double_at] = np.array(self._doubles, np.float64).view(np.int64)
         count = np.array(self._count, np.int32)
         start = np.zeros(len(count), np.int64)
-        np.cumsum(np.maximum(count[:-1], 0), out=start[1:])
+        np.cumsum(count[:-1], out=start[1:])
         return Batch(
             start=start,
             count=count,
@@ -87,23 +83,13 @@ def batch_of_events(
     names: Mapping[str, int],
     unsupported: Unsupported = "refuse",
 ) -> Batch:
-    """Events, or mappings that they can be made of, as a batch.
-
-    None stands for a row that is no event; when values are skipped, so does a mapping that has none left.
-    """
+    """Events, or mappings that they can be made of, as a batch. None is an event without attributes."""
     builder = BatchBuilder(names)
-    skip = is_skip(unsupported)
     for row, event in enumerate(events):
         try:
-            attributes = None if event is None else _attributes(event, unsupported)
+            builder.add({} if event is None else _attributes(event, unsupported))
         except (EventError, LimitError, UnsupportedValueError) as error:
             raise error.in_row(row) from None
-        if attributes:
-            builder.add(attributes)
-        elif attributes is None or skip:
-            builder.add_nothing()
-        else:
-            raise EventError(NO_ATTRIBUTE).in_row(row)
     return builder.build()
 
 

@@ -3,9 +3,7 @@
 The answer is that of `decode_object` and `flatten` for each line, restricted to the wanted names; nearly
 all lines are read by a kernel, the others (`kernels.json_lines` says which) by those two functions, which
 also make all errors. By design one thing differs: an attribute that no filter names is only checked to be
-JSON. A null or a list there is no error, nor a name or a value beyond a limit, nor a name that is there
-twice; and it counts as an attribute when an event without any is refused. Where values are skipped nothing is
-refused so: a line without a value of any family, wanted or not, is no event.
+JSON. A list there is no error, nor a name or a value beyond a limit, nor a name that is there twice.
 
 As in the commands, a blank line is no event but counts as a row, white space around an object is passed
 over, and the first line of all may begin with a byte order mark. Rows are lines, counted from 1.
@@ -19,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import EventError, PenstockError
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NO_EVENT, STRING, TRUE, Batch
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, STRING, TRUE, Batch
 from penstock.matching.computed import is_computed, unread
 from penstock.matching.kernels import json_blocks, json_lines, json_names, json_values
-from penstock.model.events import NO_ATTRIBUTE, Unsupported, decode_object, flatten, is_skip
-from penstock.model.limits import INTEGER_MAX, INTEGER_MIN, NESTING_MAX
+from penstock.model.events import Unsupported, decode_object, flatten, is_skip
+from penstock.model.limits import NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.values import Value
 
@@ -61,32 +59,26 @@ class WantedNames:
         self.node_count = json_names.index_names(text, stops, slots, nodes)
         self.index = slots, nodes, text
 
-    def restrict(self, attributes: Mapping[str, object]) -> tuple[dict[str, object], bool]:
-        """What of a decoded object can become a wanted attribute, and whether that is all of it."""
+    def restrict(self, attributes: Mapping[str, object]) -> dict[str, object]:
+        """What of a decoded object can become a wanted attribute."""
         return self._restrict(attributes, "", 0)
 
-    def _restrict(
-        self, attributes: Mapping[str, object], prefix: str, depth: int
-    ) -> tuple[dict[str, object], bool]:
+    def _restrict(self, attributes: Mapping[str, object], prefix: str, depth: int) -> dict[str, object]:
         kept: dict[str, object] = {}
-        is_all = True
         for name, value in attributes.items():
             path = prefix + name
             if isinstance(value, dict) and value:
                 if path not in self._prefixes:
-                    is_all = False
-                elif depth > NESTING_MAX:
+                    continue
+                if depth > NESTING_MAX:
                     kept[name] = value  # too deep, which `flatten` says
-                else:
-                    inner, is_all_inner = self._restrict(value, path + ".", depth + 1)
-                    is_all = is_all and is_all_inner
-                    if inner:
-                        kept[name] = inner
+                    continue
+                inner = self._restrict(value, path + ".", depth + 1)
+                if inner:
+                    kept[name] = inner
             elif path in self.numbers:
                 kept[name] = value
-            else:
-                is_all = False
-        return kept, is_all
+        return kept
 
 
 def read_json_lines(
@@ -107,7 +99,7 @@ def _read(
     data: bytes | bytearray | memoryview, wanted: WantedNames, unsupported: Unsupported, first_row: int = 1
 ) -> tuple[Batch, int]:
     """The batch, and how many lines the kernel has left to be read slowly."""
-    skip = is_skip(unsupported)
+    is_skip(unsupported)
     arena = _padded(data)
     end = arena.size - len(json_blocks.PADDING)
     lines, colons, is_ascii = json_lines.measure(arena, end)
@@ -140,8 +132,6 @@ def _read(
             # A string is no longer than its JSON, so all of a line have room in its place.
             at += values.put(size, wanted.numbers[name], value, at, arena)
             size += 1
-    if skip and not count.all():
-        count[_void_events(bytes(data), np.flatnonzero(count == 0))] = NO_EVENT
     entries = np.arange(size, dtype=np.int32)
     table = (attribute[:size], state[:size], bits[:size], length[:size])
     return Batch(start, count, entries, *table, arena), len(slow)
@@ -194,31 +184,7 @@ def _settle(arena: NDArray[np.uint8], size: int, values: _Values) -> None:
 
 
 def _read_slowly(line: bytes, wanted: WantedNames, unsupported: Unsupported) -> dict[str, Value]:
-    kept, is_all = wanted.restrict(decode_object(line.strip()))
-    flat = flatten(kept, unsupported)
-    if not flat and is_all and not is_skip(unsupported):
-        raise EventError(NO_ATTRIBUTE)
-    return flat
-
-
-def _void_events(content: bytes, events: NDArray[np.int64]) -> list[int]:
-    """Which of some events, all of them objects, have no value of any family."""
-    lines = [line for line in content.removeprefix(codecs.BOM_UTF8).split(b"\n") if line.strip()]
-    return [event for event in events.tolist() if not _has_value(decode_object(lines[event].strip()))]
-
-
-def _has_value(attributes: Mapping[str, object]) -> bool:
-    """Whether any value has a family; names and limits are not looked at, as nowhere in what is unwanted."""
-    pending: list[Mapping[str, object]] = [attributes]
-    while pending:
-        for value in pending.pop().values():
-            if isinstance(value, str | float) or (
-                isinstance(value, int) and INTEGER_MIN <= value <= INTEGER_MAX
-            ):
-                return True
-            if isinstance(value, dict):
-                pending.append(value)
-    return False
+    return flatten(wanted.restrict(decode_object(line.strip())), unsupported)
 
 
 def _padded(data: bytes | bytearray | memoryview) -> NDArray[np.uint8]:

@@ -212,8 +212,8 @@ class Matcher:
     ) -> Matches:
         """What each event matches: the rows of an Arrow table or record batch, or a list of dicts or events.
 
-        None in a list is no event and matches nothing; with unsupported="skip", so is what has no value left.
-        An array of structs is taken for the table of their fields, and a null among them for a row of nulls.
+        Null is absence: None in a list, a null in an array of structs and a row of nulls are events without
+        attributes. An array of structs is taken for the table of their fields.
         """
         snapshot = self._store.snapshot()
         found = []

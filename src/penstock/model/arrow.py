@@ -1,8 +1,8 @@
 """Events from the rows of Arrow tables and record batches.
 
-A null is an absent attribute: that is how a table says it. Structs are flattened with dots. A column
-whose type has no family (lists, binary, decimals, maps) is refused, or left out when the caller says so;
-so is a value outside its family's range.
+A null is an absent attribute; a row of nothing but nulls is an event without attributes. Structs are
+flattened with dots. A column whose type has no family (lists, binary, decimals, maps) is refused, or left out
+when the caller says so; so is a value outside its family's range.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,13 +23,9 @@ SKIP_HINT: Final = "unsupported='skip' leaves it out"
 
 def events_from_arrow(
     rows: "pa.Table | pa.RecordBatch", *, unsupported: Unsupported = "refuse", first_row: int = 0
-) -> Iterator[Event | None]:
-    """Yield an event for each row, in order.
-
-    A row that has no attribute at all is no event: it is refused, or with `unsupported="skip"` None
-    stands in its place, so that positions still count. Errors name the row, counted from `first_row`.
-    """
-    skip = is_skip(unsupported)
+) -> Iterator[Event]:
+    """Yield an event for each row, in order. Errors name the row, counted from `first_row`."""
+    is_skip(unsupported)
     row = first_row
     for batch in rows.to_batches() if hasattr(rows, "to_batches") else [rows]:
         columns = dict(_columns(batch, "", unsupported, row, 0))
@@ -37,14 +33,8 @@ def events_from_arrow(
             zip(*columns.values(), strict=True) if columns else [()] * batch.num_rows
         )
         for values in values_by_row:
-            attributes = {n: v for n, v in zip(columns, values, strict=True) if v is not None}
-            if attributes:
-                yield Event.from_flat(attributes)
-            elif skip:
-                yield None
-            else:
-                raise EventError(f"there is no attribute at all ({SKIP_HINT})").in_row(row)
-            row += 1
+            yield Event.from_flat({n: v for n, v in zip(columns, values, strict=True) if v is not None})
+        row += batch.num_rows
 
 
 def _columns(

@@ -1,7 +1,8 @@
-"""The event: a non-empty set of named attributes, each with a value of some family.
+"""The event: a set of named attributes, each with a value of some family.
 
-Nested objects are flattened with dots. What has no family (a list, null, bytes) is refused, or skipped
-when the caller says so; it is never turned into something else.
+Nested objects are flattened with dots, and null is absence. So `{"a": null}`, `{"a": {}}` and `{}` are the
+same event: one without attributes. What has no family (a list, bytes) is refused, or skipped when the caller
+says so; it is never turned into something else.
 """
 
 import math
@@ -15,7 +16,8 @@ import msgspec
 from penstock.errors import EventError, LimitError, UnsupportedValueError
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX, SKIPPED_NAMES_MAX
 from penstock.model.names import check_name
-from penstock.model.values import Family, Time, Value, family_of, to_value
+from penstock.model.nesting import nest
+from penstock.model.values import Family, Time, Value, family_of, is_null, to_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +55,6 @@ class Skipping:
 Unsupported = Literal["refuse", "skip"] | Skipping
 """What to do with a value that has no family: raise an error, or leave the attribute out (and count it)."""
 
-NO_ATTRIBUTE: Final = "an event has at least one attribute; this one has none"
 _SKIP_HINT: Final = "unsupported='skip' leaves it out"
 _SCALARS: Final = frozenset({str, int, float, bool, Time})
 
@@ -71,10 +72,7 @@ class Event(Mapping[str, Value]):
     attributes: dict[str, Value]
 
     def __init__(self, attributes: Mapping[str, object], *, unsupported: Unsupported = "refuse") -> None:
-        flat = flatten(attributes, unsupported)
-        if not flat:
-            raise EventError(NO_ATTRIBUTE)
-        self.attributes = flat
+        self.attributes = flatten(attributes, unsupported)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, unsupported: Unsupported = "refuse") -> "Event":
@@ -84,8 +82,8 @@ class Event(Mapping[str, Value]):
     @staticmethod
     def from_arrow(
         rows: "pa.Table | pa.RecordBatch", *, unsupported: Unsupported = "refuse"
-    ) -> "Iterator[Event | None]":
-        """Yield an event for each row of a table; with "skip", None for a row without any attribute."""
+    ) -> "Iterator[Event]":
+        """Yield an event for each row of a table; nulls are absent attributes."""
         from penstock.model.arrow import events_from_arrow
 
         return events_from_arrow(rows, unsupported=unsupported)
@@ -106,10 +104,15 @@ class Event(Mapping[str, Value]):
         (`"2013-01-31T05:00:00Z"` as a time, `"7"` as a number, `"true"` as a bool), and anything becomes
         text; what cannot be read so is refused or left out.
         """
-        changed = read_families(self.attributes, families, unsupported)
-        if not changed:
-            raise EventError("an event has at least one attribute; of this one none could be read")
-        return Event.from_flat(changed)
+        return Event.from_flat(read_families(self.attributes, families, unsupported))
+
+    def nested(self) -> dict[str, object]:
+        """The attributes as nested dicts: `order.price` is under `["order"]["price"]`.
+
+        A dot stays in the name where it could not be read back: below a name that has a value itself, and
+        beside an empty segment.
+        """
+        return nest(self.attributes)
 
     def __getitem__(self, name: str) -> Value:
         return self.attributes[name]
@@ -159,7 +162,7 @@ def decode_object(text: str | bytes) -> dict[str, object]:
 
 
 def flatten(attributes: Mapping[str, object], unsupported: Unsupported = "refuse") -> dict[str, Value]:
-    """The attributes with those of nested objects under dotted names, every value checked."""
+    """The attributes with those of nested objects under dotted names, nulls left out, every value checked."""
     flat: dict[str, Value] = {}
     is_skip(unsupported)
     _flatten(attributes, "", flat, unsupported, 0)
@@ -195,18 +198,18 @@ def _flatten(
         raise LimitError(f"objects nest too deep at {prefix[:60]!r}", "NESTING_MAX", NESTING_MAX)
     for name, value in attributes.items():
         path = prefix + check_name(name)
-        if type(value) not in _SCALARS and isinstance(value, Mapping) and value:
+        if type(value) not in _SCALARS and isinstance(value, Mapping):
             _flatten(value, path + ".", flat, unsupported, depth + 1)
+            continue
+        if value is None or (type(value) not in _SCALARS and is_null(value)):
             continue
         try:
             accepted = to_value(value)
         except UnsupportedValueError as error:
-            if unsupported != "refuse":
-                # null is how absence is said.
-                if value is not None:
-                    note_skipped(unsupported, path, error)
-                continue
-            raise UnsupportedValueError(f"{path!r:.80}: {error} ({_SKIP_HINT})") from None
+            if unsupported == "refuse":
+                raise UnsupportedValueError(f"{path!r:.80}: {error} ({_SKIP_HINT})") from None
+            note_skipped(unsupported, path, error)
+            continue
         if prefix:
             check_name(path)
         if path in flat:
@@ -219,7 +222,7 @@ def _flatten(
 def read_families(
     attributes: Mapping[str, Value], families: Mapping[str, Family | str], unsupported: Unsupported
 ) -> dict[str, Value]:
-    """The attributes, those named read as the given families; perhaps none, when some are skipped."""
+    """The attributes, those named read as the given families."""
     changed = dict(attributes)
     for name, family in families.items():
         wanted = Family.named(family)

@@ -1,9 +1,10 @@
 """An event as bytes: a flat MessagePack map from names to values.
 
-A bool, an integer, a double and a text are what MessagePack has for them; a time is an extension of type
-TIME_CODE, the eight bytes of its nanoseconds, the highest first. All limits of the model hold. Any form of a
-number, a text or a length that MessagePack has may be used, also a longer one than is needed, and a double of
-four bytes. Of a name that is there twice the last counts; both count as attributes, and both have to be good.
+An event without attributes is an empty map; there are no nulls. A bool, an integer, a double and a text are
+what MessagePack has for them; a time is an extension of type TIME_CODE, the eight bytes of its nanoseconds,
+the highest first. All limits of the model hold. Any form of a number, a text or a length that MessagePack has
+may be used, also a longer one than is needed, and a double of four bytes. Of a name that is there twice the
+last counts; both count as attributes, and both have to be good.
 
 `penstock.matching.kernels.packed_maps` reads the same form, and accepts the same bytes.
 """
@@ -16,7 +17,7 @@ import msgspec
 from msgspec.msgpack import Ext
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
-from penstock.model.events import NO_ATTRIBUTE, Event, as_event
+from penstock.model.events import Event, as_event
 from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN, NAME_LENGTH_MAX, STRING_LENGTH_MAX
 from penstock.model.names import check_name
 from penstock.model.values import Time, Value, to_value
@@ -62,7 +63,7 @@ def encode_mapping(given: Event | Mapping[str, object]) -> bytes:
     The same as making an event of it and encoding that. A plain dict of plain values, which most are, is
     only looked through.
     """
-    if type(given) is dict and given and len(given) <= ATTRIBUTES_MAX and _is_plain(given):
+    if type(given) is dict and len(given) <= ATTRIBUTES_MAX and _is_plain(given):
         return _ENCODE(given)
     return encode_event(as_event(given))
 
@@ -88,7 +89,7 @@ def decode_event(data: bytes | bytearray | memoryview) -> Event:
     """The event that these bytes, all of them, are; raises EventError or LimitError where they are none."""
     if type(data) is not bytes:
         data = _as_bytes(data)
-    count = data[0] - _MAP if data and _MAP < data[0] <= _MAP_LAST else _checked_count(data)
+    count = data[0] - _MAP if data and _MAP <= data[0] <= _MAP_LAST else _checked_count(data)
     try:
         attributes = _DECODE(data)
     except ValueError:
@@ -121,8 +122,6 @@ def _checked_count(data: bytes) -> int:
     if len(data) < head:
         raise EventError("the bytes of an event end within the length of its map")
     count = data[0] - _MAP if head == 1 else int.from_bytes(data[1:head], "big")
-    if not count:
-        raise EventError(NO_ATTRIBUTE)
     if count > ATTRIBUTES_MAX:
         raise LimitError("an event has too many attributes", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
     return count

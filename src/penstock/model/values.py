@@ -7,7 +7,6 @@ microseconds.
 """
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from enum import IntEnum
 from numbers import Integral, Rational, Real
@@ -150,6 +149,16 @@ def to_value(value: object) -> Value:
     return _convert(value)
 
 
+def is_null(value: object) -> bool:
+    """Whether a value says that there is none: None, and the NaT and NA of numpy and pandas."""
+    if value is None:
+        return True
+    kind = type(value)
+    if kind.__module__ == "numpy":
+        return getattr(getattr(value, "dtype", None), "kind", "") == "M" and bool(value != value)
+    return kind.__module__.startswith("pandas.") and kind.__name__ in ("NaTType", "NAType")
+
+
 def _checked_string(value: str) -> str:
     if len(value) > STRING_LENGTH_MAX:
         what = f"a string has {len(value):,} characters"
@@ -178,11 +187,9 @@ def _convert(value: object) -> Value:
         return _checked_integer(int(value))
     if isinstance(value, float):
         return float.__float__(value)
-    if isinstance(value, datetime):
-        if value != value:
-            raise UnsupportedValueError("NaT has no family")
+    if isinstance(value, datetime) and not is_null(value):
         return Time.from_datetime(value)
-    if isinstance(value, date):
+    if isinstance(value, date) and not is_null(value):
         return Time.from_date(value)
     if isinstance(value, Real) and not isinstance(value, Rational):
         double = float(value)
@@ -192,9 +199,7 @@ def _convert(value: object) -> Value:
 
 
 def _refuse(value: object) -> NoReturn:
-    if isinstance(value, Mapping) and not value:
-        raise UnsupportedValueError("an empty object has no attributes")
-    name = "null" if value is None else type(value).__name__
+    name = "null" if is_null(value) else type(value).__name__
     raise UnsupportedValueError(f"a value of type {name} has no family (bool, number, string or time)")
 
 

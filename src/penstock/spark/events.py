@@ -1,15 +1,12 @@
-"""Events as rows of a DataFrame: which columns are attributes, and which rows are events.
+"""Events as rows of a DataFrame: which columns are attributes.
 
-Structs are flattened with dots, nulls are absent attributes, timestamps and dates are times. A row without
-any attribute is no event: it matches nothing. What a type has no family for (decimals, binary, arrays, maps)
-is refused when a job is built, or left out when the caller says so.
+Structs are flattened with dots, nulls are absent attributes, timestamps and dates are times. What a
+type has no family for (decimals, binary, arrays, maps) is refused when a job is built, or left out when the
+caller says so.
 """
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from penstock.errors import EventError, LimitError, UnsupportedValueError
 from penstock.model.arrow import SKIP_HINT
@@ -19,7 +16,6 @@ from penstock.model.names import check_name
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
 _FAMILIES: Final = {
@@ -82,27 +78,3 @@ def _attributes(schema: "StructType", above: tuple[str, ...], skip: bool) -> Ite
                 f"the column {name!r:.80} of type {field.dataType.simpleString()} has no family "
                 f"(bool, number, string or time): cast it or drop it; {SKIP_HINT}"
             )
-
-
-def has_attribute(rows: "pa.RecordBatch") -> NDArray[np.bool_] | None:
-    """Which rows have a value in any column; None where all have."""
-    import pyarrow as pa
-
-    if any(array.null_count == 0 and not _is_nested(array.type) for array in rows.columns):
-        return None
-    found = np.zeros(rows.num_rows, np.bool_)
-    pending = list(rows.columns)
-    while pending:
-        array = pending.pop()
-        if pa.types.is_struct(array.type):
-            # flatten() hands a struct's nulls down to its fields.
-            pending += array.flatten()
-        elif not pa.types.is_null(array.type):
-            found |= array.is_valid().to_numpy(zero_copy_only=False)
-    return None if found.all() else found
-
-
-def _is_nested(kind: "pa.DataType") -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_struct(kind) or pa.types.is_null(kind))

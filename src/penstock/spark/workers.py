@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from penstock.errors import EventError, PenstockError
 from penstock.model.events import Unsupported
 from penstock.spark.caches import have_kernel_cache
-from penstock.spark.events import has_attribute
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -207,20 +206,12 @@ def gathered(
 
 def match(rows: "pa.RecordBatch", blocks: Sequence[Block], unsupported: Unsupported = "refuse") -> Found:
     """What each row matches in all blocks: later blocks have later ids."""
-    import pyarrow as pa
 
-    some = has_attribute(rows)
-    if some is None:
-        try:
-            most = BYTES // max(1, len(blocks))
-            return _joined([block.match(rows, unsupported, most) for block in blocks], rows.num_rows)
-        except PenstockError as error:
-            raise _told(error, rows) from None
-    # Also where there is none at all: the answer has the columns that the table's answers have.
-    found = match(rows.filter(pa.array(some)), blocks, unsupported)
-    offsets = np.zeros(rows.num_rows + 1, np.int64)
-    offsets[1:][some] = np.diff(found.offsets)
-    return found._replace(offsets=np.cumsum(offsets))
+    try:
+        most = BYTES // max(1, len(blocks))
+        return _joined([block.match(rows, unsupported, most) for block in blocks], rows.num_rows)
+    except PenstockError as error:
+        raise _told(error, rows) from None
 
 
 def _told(error: PenstockError, rows: "pa.RecordBatch") -> PenstockError:

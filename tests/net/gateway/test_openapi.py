@@ -48,10 +48,8 @@ def test_every_cloudevent_that_is_delivered_has_the_documented_shape(document: d
 @pytest.mark.parametrize(
     ("name", "document"),
     [
-        ("Event", {}),
         ("Event", {"a": [1]}),
-        ("Event", {"a": None}),
-        ("Event", {"a": {"b": {}}}),
+        ("Event", {"a": {"b": [None]}}),
         ("CloudEvent", {"specversion": "1.0", "id": "a", "source": "s"}),
         ("CloudEvent", {"specversion": "1.0", "id": "a", "source": "s", "type": "t\t"}),
         ("CloudEvent", {"specversion": "1.0", "id": "a", "source": "s", "type": "t", "data": [1]}),

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from penstock.matching.batch import NO_EVENT
 from penstock.matching.kernels.delta_keys import STRINGS
 from penstock.matching.kernels.delta_nodes import (
     ENTRY_FILTER,
@@ -174,9 +173,6 @@ def match_events(
     touched = np.int64(0)
     slow = 0
     for event in range(first_event, len(event_start)):
-        if event_count[event] == NO_EVENT:
-            offsets[event + 1] = n
-            continue
         epoch += 1
         begin = n
         entries_first = event_start[event]

@@ -1,9 +1,9 @@
 """Scan JSON lines into the arrays of a batch, straight from their bytes.
 
 The scanner takes only what it is certain of. All else it leaves, marking the line, to the one
-implementation that knows all rules and all errors: what is no JSON, or no object, or empty; an escape in a
-name, or a name that is empty, unless in a value that nobody wants; a null, a list or an empty object as a
-wanted value; a wanted name, or the beginning of one, that is there twice; integers of more than 64 bits,
+implementation that knows all rules and all errors: what is no JSON, or no object; an escape in a name, or a
+name that is empty, unless in a value that nobody wants; a list as a wanted value; a wanted name, or the
+beginning of one, that is there twice; integers of more than 64 bits,
 and doubles of more than 60 digits or beyond 1e±150; wanted strings of more bytes than a string may have
 characters; objects and lists that nest deep; and where a text is not UTF-8, the lines that are not ASCII.
 
@@ -25,6 +25,7 @@ from penstock.matching.kernels.json_blocks import (
     COLON,
     COMMA,
     FAILED,
+    LETTER_N,
     NEWLINE,
     OPEN,
     QUOTE,
@@ -130,20 +131,12 @@ def _next_member(
     return _read_member(text, at, context, guess, scratch, trie)
 
 
-@outlined
-def _is_nothing(context: int, depth: int, nodes: Longs) -> bool:
-    """Whether an object that ends here is empty where that is to be refused, or skipped."""
-    return bool(context & 1 and (depth == 0 or nodes[(context >> 1) * NODE_WIDTH + NODE_ATTRIBUTE] >= 0))
-
-
 @inlined
 def _read_value(text: Bytes, at: int, attribute: int, value: int, table: Table) -> tuple[int, int]:
     """Write or skip a value that has no wanted ones inside; return its end, and the next free value."""
-    if attribute < 0:
+    if attribute < 0 or text[at] == OPEN or text[at] == LETTER_N:
+        # An object has no value of its own, and what begins with this letter can only be null.
         return skip_value(text, at), value
-    if text[at] == OPEN:
-        is_empty = text[skip_spaces(text, at + 1)] == CLOSE
-        return (FAILED if is_empty else skip_value(text, at)), value
     table[0][value] = attribute
     return take_value(text, at, value, table), value + 1
 
@@ -161,7 +154,7 @@ def _read_line(text: Bytes, at: int, value: int, trie: Trie, scratch: Longs, tab
     while at >= 0:
         at, node = _next_member(text, at, context, guess, scratch, trie)
         if node == _CLOSED:
-            if at < 0 or _is_nothing(context, depth, nodes):
+            if at < 0:
                 return FAILED, value
             if depth == 0:
                 return at, value

@@ -5,7 +5,6 @@ Everything here works in arrays that are there already: see `match` for who make
 
 import numpy as np
 
-from penstock.matching.batch import NO_EVENT
 from penstock.matching.kernels.jit import inlined, outlined
 from penstock.matching.kernels.places import (
     BUCKET,
@@ -152,9 +151,6 @@ def match_events(
                 code,
                 cells,
             )
-        if event_count[event] == NO_EVENT:
-            offsets[event + 1] = n
-            continue
         epoch += 1
         begin = n
         slots = 0

@@ -90,7 +90,7 @@ def _read_event(
     attributes, states, bits, lengths = table
     first = values
     at, count = _find_attributes(text, at)
-    if count < 1 or count > ATTRIBUTES_MAX:
+    if count < 0 or count > ATTRIBUTES_MAX:
         return FAILED
     for number in range(count):
         at, attribute = _next_name(text, at, stop, number * _GUESS_WIDTH, scratch, trie)

@@ -42,6 +42,10 @@ class Received(Mapping[str, Value]):
         """The event itself."""
         return Event.from_flat(self._decoded())
 
+    def nested(self) -> dict[str, object]:
+        """Its attributes as nested dicts, as they were published; a Mapping has them with dotted names."""
+        return self.event.nested()
+
     def _decoded(self) -> dict[str, Value]:
         if self._attributes is None:
             self._attributes = decode_event(self._data).attributes

@@ -5,7 +5,6 @@ place, there and not here.
 
 ports        what the gateway needs: a connector to the broker, a configuration, limits
 formats      JSON in and out
-nesting      from dotted names back into nested objects
 cloudevents  CloudEvents to events and back, without HTTP
 problems     errors as problem details
 tokens       where a request carries its token

@@ -5,13 +5,13 @@ flattened under `data.`; other JSON data and text is the attribute `data`; bytes
 `data_base64`, in base64.
 
 On the way in nothing is turned into something else without a word: what the model cannot hold is refused,
-naming the path, or left out where that is asked for. That is: arrays, nulls and empty objects in data. In any
+naming the path, or left out where that is asked for. That is: arrays in data. In any
 case refused are integers beyond 64 bits, text beyond the limits, times outside 1677 to 2262 or finer than
 nanoseconds. What does not survive, by design:
 
 - the zone of `time`: it comes back in UTC;
 - whether data had `{"a": {"b": 1}}` or `{"a.b": 1}`: it comes back nested wherever it can be;
-- context attributes that are null: CloudEvents counts them as absent;
+- what is null, which is absent, and empty objects, which have no attributes;
 - in binary mode the types of extensions: headers are text; and an empty body: it is no data;
 - of events that were not published as CloudEvents: times come back as text, NaN and infinities as null.
 
@@ -28,9 +28,9 @@ from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
 from penstock.model.events import Event, Unsupported
+from penstock.model.nesting import nested_json
 from penstock.model.values import Time, Value
 from penstock.net.gateway.formats import MalformedError, decode_json, encode_json
-from penstock.net.gateway.nesting import nest
 
 SPECVERSION: Final = "1.0"
 REQUIRED: Final = ("specversion", "id", "source", "type")
@@ -100,9 +100,9 @@ def to_structured(event: Event, broker: str, origin: str, number: int) -> dict[s
             "source": f"/penstock/{quote(broker, safe='')}",
             "type": WRAPPED_TYPE,
             "datacontenttype": JSON_TYPE,
-            "data": nest({name: _json_value(value) for name, value in flat.items()}),
+            "data": nested_json(flat),
         }
-    return nest({name: _json_value(value) for name, value in flat.items()})
+    return nested_json(flat)
 
 
 def to_binary(event: Event, broker: str, origin: str, number: int) -> tuple[dict[str, str], bytes]:
@@ -249,7 +249,3 @@ def _checked_base64(value: object) -> object:
 
 def _header_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _json_value(value: Value) -> object:
-    return str(value) if type(value) is Time else value

@@ -12,6 +12,7 @@ _SCALAR: Final[list[Schema]] = [
     {"type": "integer", "minimum": INTEGER_MIN, "maximum": INTEGER_MAX},
     {"type": "number"},
     {"type": "string", "maxLength": STRING_LENGTH_MAX},
+    {"type": "null"},
 ]
 _NAME: Final[Schema] = {"minLength": 1, "maxLength": NAME_LENGTH_MAX}
 _CONTEXT_TEXT: Final[Schema] = {"type": "string", "minLength": 1, "pattern": _NO_CONTROL}
@@ -34,10 +35,9 @@ def ref(name: str) -> Schema:
 
 SCHEMAS: Final[dict[str, Schema]] = {
     "Event": {
-        "description": "A plain event. Nested objects are flattened with dots; arrays and nulls are refused,"
-        " or left out with unsupported=skip.",
+        "description": "A plain event. Nested objects are flattened with dots; nulls are absent. Arrays are "
+        "refused, or left out with unsupported=skip.",
         "type": "object",
-        "minProperties": 1,
         "maxProperties": ATTRIBUTES_MAX,
         "propertyNames": _NAME,
         "additionalProperties": {"anyOf": [*_SCALAR, ref("Event")]},

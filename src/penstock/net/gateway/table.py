@@ -89,7 +89,7 @@ ENDPOINTS: Final = (
                 "unsupported",
                 "query",
                 {"type": "string", "enum": ["refuse", "skip"]},
-                "Whether what has no family (arrays, nulls) is refused or left out; refuse unless said.",
+                "Whether what has no family (arrays) is refused or left out; refuse unless said.",
             ),
             Parameter(
                 "ack",

@@ -69,8 +69,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What a sink publishes; by default all that its token grants."""
     unsupported: str = "refuse"
     """What a sink does with columns whose type no value has: `refuse` them, or `skip`."""
-    empty: str = "refuse"
-    """What a sink does with rows that have no value at all: `refuse`, or `skip`."""
+    empty: str = "publish"
+    """What a sink does with rows that have no value at all: `publish` them, `refuse`, or `skip`."""
 
 
 def read_options(given: Mapping[str, str]) -> Options:
@@ -173,7 +173,7 @@ _READERS: Final[dict[str, Callable[[str, str], object]]] = {
     "missed": _one_of("warn", "fail"),
     "pushdown": _switch,
     "unsupported": _one_of("refuse", "skip"),
-    "empty": _one_of("refuse", "skip"),
+    "empty": _one_of("publish", "refuse", "skip"),
 }
 _SHOWN: Final = {
     field: re.sub(r"_(\w)", lambda letter: letter[1].upper(), field) for field in Options.__struct_fields__

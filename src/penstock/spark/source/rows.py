@@ -23,6 +23,7 @@ import msgspec
 from penstock.errors import EventError, InputError, UnsupportedValueError
 from penstock.model.arrow import family_of_arrow
 from penstock.model.names import check_name
+from penstock.model.nesting import nested_json
 from penstock.model.values import Time, Value
 
 if TYPE_CHECKING:
@@ -233,9 +234,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def json_of(event: Attributes) -> str:
-    """An event as JSON text, as `penstock sub` prints it: names with dots, times as text, NaN as null."""
-    # Times are the only values that JSON does not have.
-    return _encode({n: str(v) if isinstance(v, Time) else v for n, v in event.items()}).decode()
+    """An event as JSON text, as `penstock sub` prints it: nested, times as text, NaN as null."""
+    return _encode(nested_json(event)).decode()
 
 
 # Writing
@@ -265,7 +265,7 @@ def check_columns(schema: "pa.Schema", unsupported: str) -> None:
     for field in schema:
         check("", field)
     if not count:
-        raise EventError("no column can be an attribute of an event, which has at least one")
+        raise EventError("no column can be an attribute of an event")
 
 
 def filled(rows: "pa.RecordBatch") -> "pa.BooleanArray":

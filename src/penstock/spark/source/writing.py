@@ -58,16 +58,16 @@ class _Publisher:
         return count
 
     def _events(self, batch: "pa.RecordBatch") -> list[Event]:
-        has = filled(batch)
-        if has.true_count < batch.num_rows:
-            if self._options.empty == "refuse":
+        if self._options.empty != "publish":
+            has = filled(batch)
+            if has.true_count < batch.num_rows and self._options.empty == "refuse":
                 raise EventError(
-                    f"a row has no value in any of {batch.num_columns} columns, and an event has at least "
-                    "one attribute: filter such rows out, or leave them out with option('empty', 'skip')"
+                    f"a row has no value in any of {batch.num_columns} columns: filter such rows out, or "
+                    "leave them out with option('empty', 'skip')"
                 )
             batch = batch.filter(has)
         unsupported = cast("Unsupported", self._options.unsupported)
-        return [event for event in events_from_arrow(batch, unsupported=unsupported) if event is not None]
+        return list(events_from_arrow(batch, unsupported=unsupported))
 
 
 def _noticed(notice: Notice) -> None:

@@ -1,9 +1,13 @@
-"""From dotted names back into nested objects: the inverse of flattening, as far as there is one."""
+"""From dotted names back into nested objects: the inverse of flattening, as far as there is one.
+
+`{"order": {"price": 1}}` and `{"order.price": 1}` are the same event, and both come back as the first.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.model.limits import NESTING_MAX
+from penstock.model.values import Time, Value
 
 _DEPTH_MAX: Final = NESTING_MAX - 2
 """So deep that the objects, inside a CloudEvent's `data`, can be flattened again."""
@@ -22,6 +26,11 @@ def nest(flat: Mapping[str, object]) -> dict[str, Any]:
             place, key = _place(nested, name, flat)
         place[key] = value
     return nested
+
+
+def nested_json(flat: Mapping[str, Value]) -> dict[str, Any]:
+    """The same for JSON, which has no times: they become text."""
+    return nest({name: str(value) if type(value) is Time else value for name, value in flat.items()})
 
 
 def _place(nested: dict[str, Any], name: str, flat: Mapping[str, object]) -> tuple[dict[str, Any], str]:
