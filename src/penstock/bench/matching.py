@@ -27,9 +27,11 @@ from penstock.bench.scenario import (
     MatchScenario,
     Scenario,
     StartScenario,
+    TextsScenario,
     scaled,
     scenarios,
 )
+from penstock.bench.texts import Texts, measure_texts
 from penstock.errors import InputError, PenstockError
 
 if TYPE_CHECKING:
@@ -78,6 +80,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     comparisons: list[Comparison] = []
     churn: Churn | None = None
     start: Start | None = None
+    texts: Texts | None = None
     drawn: figures.Result | None = None
     """The points of the paper's figures."""
 
@@ -202,6 +205,10 @@ def _measure(scenario: Scenario, seed: int, choices: Choices, say: Progress) -> 
             "during": churn.us_during,
         }
         return _with(plain, scenario, found, churn=churn)
+    if isinstance(scenario, TextsScenario):
+        loaded = measure_texts(scenario, seed, say)
+        figures_of = (loaded.seconds, loaded.ratio, loaded.match_ms, loaded.peak_gb)
+        return _with(plain, scenario, dict(zip(scenario.figures, figures_of, strict=True)), texts=loaded)
     if isinstance(scenario, StartScenario):
         start = measures.measure_start(scenario, seed, say)
         seconds = (start.imported, start.loaded, start.compiled)

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, TypeAlias
 import msgspec
 
 from penstock.errors import InputError
+from penstock.workloads import adversarial
 
 Input = Literal["arrow", "dictionary", "json", "dicts"]
 """How events are handed over: Arrow rows with plain or dictionary columns, JSON lines, or dicts."""
@@ -148,12 +149,33 @@ class StartScenario(_Scenario, frozen=True, kw_only=True, tag_field="measure", t
     compiled: int
 
 
+class TextsWorkload(_Strict, frozen=True, kw_only=True):
+    """See `penstock.workloads.adversarial`."""
+
+    rules: adversarial.Kind
+    filters: int
+
+
+class TextsScenario(_Scenario, frozen=True, kw_only=True, tag_field="measure", tag="texts"):
+    """Load rules that are given as text, and match one event by itself."""
+
+    figures: ClassVar[tuple[str, ...]] = ("load", "ratio", "match", "peak")
+
+    workload: TextsWorkload
+
+
 class FiguresScenario(_Scenario, frozen=True, kw_only=True, tag_field="measure", tag="figures"):
     """The paper's figures; see `penstock.bench.figures`."""
 
 
 Scenario: TypeAlias = (
-    MatchScenario | GrowthScenario | CompileScenario | ChurnScenario | StartScenario | FiguresScenario
+    MatchScenario
+    | GrowthScenario
+    | CompileScenario
+    | TextsScenario
+    | ChurnScenario
+    | StartScenario
+    | FiguresScenario
 )
 
 
@@ -181,7 +203,10 @@ def scenarios() -> dict[str, Scenario]:
         for file in files("penstock.bench.scenarios").iterdir()
         if file.name.endswith(".toml")
     ]
-    order = (MatchScenario, GrowthScenario, CompileScenario, ChurnScenario, StartScenario, FiguresScenario)
+    order = (
+        *(MatchScenario, GrowthScenario, CompileScenario, TextsScenario),
+        *(ChurnScenario, StartScenario, FiguresScenario),
+    )
     found.sort(key=lambda scenario: (order.index(type(scenario)), scenario.name))
     return {scenario.name: scenario for scenario in found}
 
@@ -193,7 +218,7 @@ def scaled(scenario: Scenario, scale: float) -> Scenario:
     if isinstance(scenario, GrowthScenario):
         sizes = [_scaled(size, scale) for size in scenario.sizes]
         return msgspec.structs.replace(scenario, sizes=sizes)
-    workload = scenario.workload
+    workload: Workload | TextsWorkload = scenario.workload
     return msgspec.structs.replace(
         scenario, workload=msgspec.structs.replace(workload, filters=_scaled(workload.filters, scale))
     )

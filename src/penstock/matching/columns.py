@@ -5,7 +5,7 @@ numbers of literals. `Columns` of several tables can be laid end to end (`concat
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from penstock.filters.filter import Filter
 from penstock.filters.valuesets import ValueSet
 from penstock.matching.computed import IS_TRUE, name_of
 from penstock.model.values import Family
+
+if TYPE_CHECKING:
+    from penstock.matching.bulk_texts import BulkTexts
 
 _EXACT: Final = 2**53
 
@@ -103,6 +106,8 @@ class ColumnsBuilder:
         self._sets: list[ValueSet] = []
         self._behind: dict[str, None] = {}
         """The attributes that computed ones depend on."""
+        self.texts: BulkTexts | None = None
+        """Filters that are given as text."""
 
     def add(self, number: int, given: Filter) -> None:
         """Add a filter under the number of an id."""
@@ -123,7 +128,7 @@ class ColumnsBuilder:
             self._sets.append(_NEVER_SET)
 
     def extend(self, other: "ColumnsBuilder", ids: list[int]) -> None:
-        """Add all filters of another builder, none of them removed, under other ids."""
+        """Add all filters of another builder, none of them removed or in `texts`, under other ids."""
         self.ids += ids
         self._conditions += other._conditions
         self._attributes += other._attributes
@@ -131,17 +136,25 @@ class ColumnsBuilder:
         self._behind.update(other._behind)
 
     def __len__(self) -> int:
-        return len(self.ids) - len(self.removed)
+        return len(self.ids) - len(self.removed) + (len(self.texts) if self.texts else 0)
 
     def new_names(self) -> list[str]:
         """Attributes that have no number yet."""
-        new = {*self._attributes, *self._behind} - self.names.keys() - {_NO_NAME}
-        return (
-            [name for name in dict.fromkeys((*self._attributes, *self._behind)) if name in new] if new else []
-        )
+        named = dict.fromkeys((*self._attributes, *self._behind))
+        if self.texts:
+            named.update(self.texts.attributes())
+        return [name for name in named if name not in self.names and name != _NO_NAME]
 
     def build(self) -> Columns:
         """All filters that were added and not removed."""
+        if not self.texts:
+            return self._build()
+        for name in self.new_names():
+            self.names[name] = len(self.names)
+        texts = self.texts.build(self.names)
+        return concatenate([self._build(), texts], texts.names) if self.ids else texts
+
+    def _build(self) -> Columns:
         sets, count = self._sets, len(self._sets)
         known = list(map(self.names.get, self._attributes))
         if None in known:

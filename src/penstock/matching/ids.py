@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.matching.columns import offsets_of
-from penstock.model.names import Id
+from penstock.model.names import Id, id_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +22,9 @@ INTEGER_LENGTH: Final = 9
 _INTEGER: Final = bytes([INTEGER_MARK])
 _FEW: Final = 4
 """So many numbers are looked up one by one: arrays would cost more."""
+
+_SOME: Final = 64
+"""So many ids are sorted one by one."""
 
 
 def encoded(identifier: Id) -> bytes:
@@ -123,6 +126,38 @@ class IdTable:
         """The id of a number."""
         return decoded(self._bytes[self._offsets[number] : self._offsets[number + 1]].tobytes())
 
+    def sorted_ids(self, numbers: NDArray[np.int32]) -> list[Id]:
+        """The ids of numbers in order: integers first, then text by code point."""
+        if len(numbers) <= _SOME:
+            return sorted(map(self.get, numbers.tolist()), key=id_order)
+        are_integers = self.are_integers(numbers)
+        integers = self.integers_of(numbers[are_integers])
+        return [*np.sort(integers).tolist(), *sorted(self._texts_at(numbers[~are_integers]))]
+
+    def ordered(self, numbers: NDArray[np.signedinteger]) -> NDArray[np.signedinteger]:
+        """Different numbers in the order of their ids."""
+        are_integers = self.are_integers(numbers)
+        integers, rest = numbers[are_integers], numbers[~are_integers]
+        texts = self._texts_at(rest)
+        by_text = sorted(range(len(texts)), key=texts.__getitem__)
+        return np.concatenate([integers[np.argsort(self.integers_of(integers))], rest[by_text]])
+
+    def _texts_at(self, numbers: NDArray[np.signedinteger]) -> list[str]:
+        """The ids of numbers that all stand for text."""
+        if len(numbers) <= _SOME:
+            return [str(self.get(number)) for number in numbers.tolist()]
+        import pyarrow as pa
+
+        texts: list[str] = self._arrow_texts().take(pa.array(numbers)).to_pylist()
+        return texts
+
+    def _arrow_texts(self) -> "pa.Array":
+        """All ids as Arrow text. Integers are no text: they are not to be taken from it."""
+        import pyarrow as pa
+
+        text, offsets = self.arrays()
+        return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(text))
+
     def are_integers(self, numbers: NDArray[np.signedinteger]) -> NDArray[np.bool_]:
         """Which of the numbers stand for integers; the others stand for text."""
         starts = self._offsets[numbers]
@@ -157,11 +192,7 @@ class IdTable:
         if self.are_integers(different).any():
             known = pa.array([str(self.get(number)) for number in different.tolist()], pa.string())
         else:
-            text, offsets = self.arrays()
-            ids = pa.LargeStringArray.from_buffers(
-                len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(text)
-            )
-            known = ids.take(pa.array(different)).cast(pa.string())
+            known = self._arrow_texts().take(pa.array(different)).cast(pa.string())
         return known.take(pa.array(which))
 
     def _different(self, numbers: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

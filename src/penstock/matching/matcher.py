@@ -20,6 +20,7 @@ from penstock.filters.disagreements import SchemaCheck, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.matching.batch import Batch
+from penstock.matching.bulk_texts import BulkTexts
 from penstock.matching.columns import ColumnsBuilder, offsets_of
 from penstock.matching.computed import is_computed
 from penstock.matching.encode import BatchBuilder, batch_of_events
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 65_536
 """Rows of an Arrow table matched at once."""
+
+_FEW: Final = 64
+"""The first texts are parsed one by one; further ones are compared with those before them."""
 
 _TIDY_EVERY: Final = 16
 """Packed events after which it is looked whether something is to be tidied: they often come one by one."""
@@ -90,6 +94,7 @@ class Matcher:
         """Add many (id, predicate) pairs, or a dict of them: all, or, when one is refused, none."""
         given = ColumnsBuilder(self._store.names)
         checking = None if self._schema is None else SchemaCheck(self._schema)
+        texts = given.texts = BulkTexts()
         keys: list[Id] = []
         for at, pair in enumerate(_pairs(subscriptions)):
             try:
@@ -98,7 +103,13 @@ class Matcher:
                 key, predicate = pair
                 keys.append(check_id(key))
                 if checking is not None:
-                    checking.see(keys[-1], as_predicate(predicate).filters)
+                    predicate = as_predicate(predicate)
+                    checking.see(keys[-1], predicate.filters)
+                elif at >= _FEW and isinstance(predicate, str):
+                    taken = texts.add(at, predicate)
+                    if taken is True:
+                        continue
+                    predicate = taken or predicate
                 # A filter alone need not be brought into the form of a predicate.
                 if isinstance(predicate, Filter) and predicate.satisfiable and not predicate.clauses:
                     given.add(at, predicate)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.matching.columns import offsets_of
 from penstock.matching.ids import IdTable
-from penstock.model.names import Id, id_order
+from penstock.model.names import Id
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,8 +75,7 @@ class Matches:
         """The same with the ids of each event in order: integers first, then text by code point."""
         from penstock.matching.kernels.results import sort_runs
 
-        different = np.unique(self.numbers)
-        by_id = sorted(different.tolist(), key=lambda number: id_order(self._table.get(number)))
+        by_id = self._table.ordered(np.unique(self.numbers))
         rank = np.zeros(self._table.count + 1, np.int64)
         rank[by_id] = np.arange(len(by_id))
         numbers = self.numbers.copy()
@@ -100,8 +99,7 @@ class Matches:
         if not -len(self) <= at < len(self):
             raise IndexError(f"there are {len(self):,} events; {at} is none of them")
         at %= len(self)
-        numbers = self.numbers[self.offsets[at] : self.offsets[at + 1]]
-        return sorted((self._table.get(number) for number in numbers.tolist()), key=id_order)
+        return self._table.sorted_ids(self.numbers[self.offsets[at] : self.offsets[at + 1]])
 
     def _slice(self, start: int, stop: int, step: int) -> "Matches":
         if step == 1:

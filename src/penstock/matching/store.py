@@ -133,7 +133,7 @@ class Store:
 
     def add(self, given: ColumnsBuilder, keys: Sequence[Id]) -> None:
         """Add filters, whose ids are places in `keys`."""
-        if len(given) < _BUFFER:
+        if len(given) < _BUFFER and not given.texts:
             with self.lock:
                 self._have_names_of(given)
                 self._buffer_all(given, self.ids.intern(keys))

@@ -40,6 +40,8 @@ def check_id(identifier: object) -> Id:
     """Return the id, or raise: non-empty Unicode text within the limit, or a 64-bit integer."""
     if type(identifier) is str and identifier.isascii() and 0 < len(identifier) <= ID_LENGTH_MAX:
         return identifier
+    if type(identifier) is int and INTEGER_MIN <= identifier <= INTEGER_MAX:
+        return identifier
     if isinstance(identifier, str):
         _check_text(identifier, "id", "ID_LENGTH_MAX", ID_LENGTH_MAX, PenstockError)
         return identifier

@@ -77,7 +77,12 @@ _CONDITION: Final = "a condition such as price > 10"
 
 def parse(text: str, work: Work | None = None) -> Predicate:
     """Read a predicate from SQL text, or raise FilterSyntaxError with the place."""
-    return normalise(_Parser(check_text(text)).whole(), work)
+    return normalise(parse_expression(text), work)
+
+
+def parse_expression(text: str) -> Expression:
+    """Read what a text says, as it says it."""
+    return _Parser(check_text(text)).whole()
 
 
 def parse_kept(text: str) -> Filter:
