@@ -183,6 +183,8 @@ def test_counts_survive_that_attributes_are_numbered_anew() -> None:
     matcher.compact()
     matcher.add("x", "xx = 1")
     odd = {f"a{n}" for n in range(51, 100, 2)}
+    assert {one.attribute for one in matcher.disagreements()} == odd
+    matcher.match({"x": 1})
     assert {one.attribute for one in matcher.disagreements()} == {*odd, "xx"}
 
 
@@ -200,3 +202,20 @@ def test_filters_kept_with_clauses_are_looked_into() -> None:
 def test_before_any_event_there_is_nothing_to_disagree_about() -> None:
     assert Matcher({"a": "x > 5"}).disagreements() == []
     assert Matcher().disagreements() == []
+
+
+def test_an_attribute_is_looked_for_from_when_a_filter_names_it() -> None:
+    matcher = Matcher({"a": "x = 1"})
+    matcher.match_batch([{"x": 1, "y": 1}] * 10)
+    # Events that came before were not looked into for it.
+    matcher.add("b", "y = 1")
+    assert matcher.disagreements() == []
+    matcher.add("c", "z = 1")
+    matcher.match_batch([{"x": 1}] * 5)
+    assert [str(one) for one in matcher.disagreements()] == [
+        "none of 5 events has 'z', which 1 rule (c) names",
+    ]
+    assert matcher.disagreements(patience=6) == []
+    matcher.remove("a")
+    matcher.compact()
+    assert [one.events for one in matcher.disagreements()] == [5]

@@ -39,6 +39,12 @@ IDS_SHOWN: Final = 10
 _IDS_IN_TEXT: Final = 3
 _CLOSENESS: Final = 0.75
 """How alike two names are for one to be suggested (difflib's ratio): one letter in four may be wrong."""
+_LONGER: Final = 2 * (1 - _CLOSENESS) / _CLOSENESS
+"""By what share of its length a name that is so alike can be longer or shorter."""
+
+_COMPARED_MAX: Final = 500
+_COMPARED_LENGTH_MAX: Final = 64
+"""Names that one is compared with, letter by letter, and how long it may be: some milliseconds in all."""
 
 
 class Disagreement(msgspec.Struct, frozen=True):
@@ -113,6 +119,8 @@ def _sentence(found: Disagreement) -> str:
 
 
 def _who(found: Disagreement) -> str:
+    if found.rules == 1 and not found.ids:
+        return "the filter"
     shown = ", ".join(str(key) for key in found.ids[:_IDS_IN_TEXT])
     if found.rules > _IDS_IN_TEXT:
         shown += ", …"
@@ -220,11 +228,29 @@ def report_by(schema: Schema, rules: Rules) -> list[Disagreement]:
     )
 
 
-def check(filters: Iterable[Filter], schema: Schema, key: Id = "the rule") -> list[Disagreement]:
-    """What the alternatives of one rule and a schema disagree about."""
-    made = SchemaCheck(schema)
-    made.see(key, filters)
-    return made.report()
+def check(filters: Iterable[Filter], schema: Schema) -> list[Disagreement]:
+    """What the alternatives of one rule and a schema disagree about, in the order of attributes."""
+    return report_by(schema, _problems(filters, schema))
+
+
+def why_not(filters: Iterable[Filter], schema: Schema) -> str | None:
+    """What is wrong with one rule, by a schema: the first thing only; or None.
+
+    Names are compared with those of the schema at most once, so that a stranger may send the rule.
+    """
+    found = _problems(filters, schema, most=1)
+    return str(report_by(schema, found)[0]) if found else None
+
+
+def _problems(filters: Iterable[Filter], schema: Schema, most: int | None = None) -> Rules:
+    rules = Rules()
+    left = most
+    for name, kinds in sorted(kinds_in(filters).items()):
+        problem = problem_by(schema, name, kinds)
+        if problem is not None and left != 0:
+            rules.add_many(name, problem, kinds, (), 1)
+            left = None if left is None else left - 1
+    return rules
 
 
 def suggestion(name: str, names: Collection[str]) -> str | None:
@@ -239,8 +265,11 @@ def suggestion(name: str, names: Collection[str]) -> str | None:
     if len(ends) == 1:
         return ends[0]
     by_case: dict[str, str] = {}
-    for known in names:
-        by_case.setdefault(known.casefold(), known)
+    # To compare two names costs the product of their lengths.
+    if len(name) <= _COMPARED_LENGTH_MAX:
+        for known in names:
+            if abs(len(known) - len(name)) <= len(name) * _LONGER and len(by_case) < _COMPARED_MAX:
+                by_case.setdefault(known.casefold(), known)
     close = get_close_matches(name.casefold(), by_case, 1, _CLOSENESS)
     return by_case[close[0]] if close else None
 

@@ -52,8 +52,11 @@ class _Seen(NamedTuple):
     """Whether some event had the name, perhaps with no value."""
 
 
-def disagreements(snapshot: "Snapshot", observed: Observed) -> list[Disagreement]:
-    """See the module; in the order of attributes."""
+def disagreements(snapshot: "Snapshot", observed: Observed, *, patience: int = 1) -> list[Disagreement]:
+    """See the module; in the order of attributes.
+
+    `patience`: in so many events an attribute is looked for before it is said that none has it.
+    """
     names = list(snapshot.names)
     if not observed.events or not names:
         return []
@@ -61,6 +64,7 @@ def disagreements(snapshot: "Snapshot", observed: Observed) -> list[Disagreement
     counts = observed.counts(len(names))
     rules = Rules()
     seen: dict[str, _Seen] = {}
+    looked: dict[str, int] = {}
     at_issue: dict[int, list[Problem]] = {}
     known = observed.names.keys() | {
         name for name, values in zip(names, counts, strict=True) if values.any() and not is_computed(name)
@@ -69,8 +73,11 @@ def disagreements(snapshot: "Snapshot", observed: Observed) -> list[Disagreement
         kinds = asked.get(number)
         if kinds is None:
             continue
+        looked[name] = observed.events_of(number)
         found = _seen(counts[number], observed, name)
         problems = _problems(name, kinds, found, known)
+        if looked[name] < patience and "unknown" in problems:
+            problems.remove("unknown")
         if problems:
             seen[name], at_issue[number] = found, problems
     if not at_issue:
@@ -86,7 +93,7 @@ def disagreements(snapshot: "Snapshot", observed: Observed) -> list[Disagreement
     return rules.report(
         known,
         seen={names[at]: _shown(seen[names[at]], some, asked[at]) for at, some in at_issue.items()},
-        events=dict.fromkeys(seen, observed.events),
+        events=looked,
         skipped={name: one.skipped for name, one in seen.items()},
         detail={name: observed.skipping.detail(name) for name, one in seen.items() if one.skipped},
     )

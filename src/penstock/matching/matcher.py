@@ -409,8 +409,11 @@ class Matcher:
         """What the events seen so far had, counted."""
         return self._store.snapshot().sample.observed
 
-    def disagreements(self) -> "list[Disagreement]":
+    def disagreements(self, *, patience: int = 1) -> "list[Disagreement]":
         """What the filters and the events seen so far disagree about, in the order of attributes.
+
+        An attribute is looked for from when a filter names it on; `patience` is in how many events before it
+        is said that none has it.
 
         Attributes that filters name and no event had, or had in other families only; values that no filter
         asks for; values that were left out (`unsupported="skip"`). With a schema also what events had that it
@@ -420,7 +423,7 @@ class Matcher:
 
         snapshot = self._store.snapshot()
         observed = snapshot.sample.observed
-        found = disagreements(snapshot, observed)
+        found = disagreements(snapshot, observed, patience=patience)
         if self._schema is None:
             return found
         return sorted([*found, *misfits(snapshot, observed, self._schema)], key=lambda one: one.attribute)

@@ -56,6 +56,8 @@ class Observed:
         """Names that events had; of their attributes, not all."""
         self.skipping = Skipping(threading.Lock())
         """What to pass as `unsupported` so that values that are left out are counted."""
+        self._began: dict[int, int] = {}
+        """Attributes that filters name only since so many events had come."""
         self._lock = threading.Lock()
         self._counts: NDArray[np.int64] = np.zeros(64 * STATES, np.int64)
         self._small: list[tuple[NDArray[np.int32], NDArray[np.uint8]]] = []
@@ -82,6 +84,15 @@ class Observed:
                 self._small_size += size + 8
                 if self._small_size >= _TOGETHER:
                     self._fold()
+
+    def begin(self, attribute: int) -> None:
+        """Filters name an attribute from now on; what events had before, nobody counted."""
+        if self.events:
+            self._began[attribute] = self.events
+
+    def events_of(self, attribute: int) -> int:
+        """In how many events an attribute has been looked for."""
+        return self.events - self._began.get(attribute, 0)
 
     def _fold(self) -> None:
         if self._small:
@@ -110,6 +121,8 @@ class Observed:
         made = Observed()
         made.events, made.names, made.skipping = self.events, self.names, self.skipping
         made._next = self._next
+        began = {int(number_of[number]): events for number, events in self._began.items()}
+        made._began = {number: events for number, events in began.items() if number >= 0}
         counts = self.counts(len(number_of))
         made._have_room(int(number_of.max(initial=0)))
         kept = number_of >= 0

@@ -178,6 +178,7 @@ class Store:
                 f"filters name {count:,} attributes", "TABLE_ATTRIBUTES_MAX", TABLE_ATTRIBUTES_MAX
             )
         for name in new:
+            self.sample.observed.begin(len(self.names))
             self.names[name] = len(self.names)
 
     def _buffer_all(self, given: ColumnsBuilder, numbers: NDArray[np.int32]) -> None:

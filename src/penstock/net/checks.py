@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from penstock.broker.protocols import protocol_named
 from penstock.errors import InputError, PenstockError
 from penstock.net.addresses import Address, parse_gateway_url, parse_url
+from penstock.net.files import read_schema
 from penstock.routing.schemes.catalog import SCHEMES
 
 if TYPE_CHECKING:
@@ -232,7 +233,13 @@ def _file_mistakes(config: "BrokerConfig") -> Iterator[Mistake]:
         "gateway.cert": config.gateway.cert,
         "gateway.key": config.gateway.key,
         "peer_secret_file": config.peer_secret_file,
+        "schema": config.schema,
     }
     for key, path in paths.items():
         if path is not None and not Path(path).is_file():
             yield key, f"{path}: {'is no file' if Path(path).exists() else 'there is no such file'}"
+    if config.schema is not None and Path(config.schema).is_file():
+        try:
+            read_schema(config.schema)
+        except InputError as error:
+            yield "schema", str(error)

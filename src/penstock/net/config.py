@@ -36,6 +36,7 @@ _OPTIONAL: Final = {
     "gateway.cert": True,
     "gateway.key": True,
     "peer_secret_file": True,
+    "schema": True,
     "tls.cert": True,
     "tls.key": True,
     "tls.ca": True,
@@ -118,6 +119,8 @@ class BrokerConfig(Settings, frozen=True, kw_only=True):
     """Whether other machines may reach it without a token: then everybody there may read and publish."""
     peer_secret_file: str | None = None
     """A secret that brokers show each other where there is no mutual TLS. None: then any broker may join."""
+    schema: str | None = None
+    """A JSON Schema of events; subscriptions and advertisements that do not fit it are refused."""
 
 
 def load_broker(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> BrokerConfig:

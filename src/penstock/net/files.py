@@ -3,10 +3,21 @@
 from pathlib import Path
 from typing import Final
 
-from penstock.errors import InputError
+from penstock.errors import InputError, PenstockError
+from penstock.model.schema import Schema
 
 _SECRET_BYTES_MIN: Final = 16
 _SECRET_BYTES_MAX: Final = 4_096
+
+
+def read_schema(path: str) -> Schema:
+    """The JSON Schema in a file."""
+    try:
+        return Schema.from_json(Path(path).read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except PenstockError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def read_secret(path: str) -> str:

@@ -10,9 +10,11 @@ from collections import OrderedDict
 from itertools import islice
 from typing import Any, Final, cast
 
+import msgspec
 import numpy as np
 
 from penstock.broker.needs import Found, holds
+from penstock.filters.disagreements import Disagreement
 from penstock.filters.predicate import Predicate
 from penstock.matching import warming
 from penstock.matching.computed import name_of
@@ -38,6 +40,9 @@ _MOVED: Final = 2
 _FEW: Final = 16
 _OFTEN: Final = 3
 """Blocks of so few events are held against a predicate one by one, the first times that it is asked for."""
+
+_PATIENCE: Final = 1_000
+"""Events that come before it is said that none has an attribute."""
 
 _CHECKERS_MAX: Final = 1_000
 """Predicates for which a matcher of their own is kept ready: advertisements and grants in use."""
@@ -178,6 +183,18 @@ class EngineMatching:
             numbers = np.concatenate([matches.ids() for matches in found])[np.argsort(event, kind="stable")]
             offsets = np.concatenate(([0], np.cumsum(sum(counts))))
         return Found(offsets, numbers.astype(np.int64, copy=False), self._known)
+
+    def disagreements(self) -> list[Disagreement]:
+        """What filters and the events that came disagree about, in the order of attributes; filters by their
+        text. Takes a while where there are very many, and may be called in another thread."""
+        found: list[Disagreement] = []
+        for shard in list(self._shards):
+            for one in shard.matcher.disagreements(patience=_PATIENCE):
+                known = (self._known[int(number)] for number in one.ids)
+                texts = tuple(f"{predicate.to_sql():.80}" for predicate in known if predicate is not None)
+                if texts:
+                    found.append(msgspec.structs.replace(one, ids=texts))
+        return sorted(found, key=lambda one: (one.attribute, one.problem))
 
     def holds(self, predicate: Predicate, events: Events) -> Any:
         """Whether events match one predicate: of a block, which."""

@@ -5,7 +5,7 @@ import ssl
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock import __version__
 from penstock.errors import InputError, NetworkError
@@ -14,15 +14,20 @@ from penstock.net.admitting import admission_of
 from penstock.net.checks import open_to_all
 from penstock.net.config import BrokerConfig
 from penstock.net.connector import BrokerConnector
+from penstock.net.files import read_schema
 from penstock.net.matching import EngineMatching, warm
 from penstock.net.sockets import AcceptedProtocol, TcpWay
 from penstock.net.tls import peer_context, server_context
 from penstock.net.world import AsyncioWorld
 from penstock.node.connection import CLOSE_SECONDS, FrameConnection
+from penstock.node.logs import LOG
 from penstock.node.node import Node, NodeSettings
 
 if TYPE_CHECKING:
     from penstock.net.gateway.server import Gateway
+
+_LOOK_S: Final = 30.0
+"""Seconds between looks for subscriptions that match nothing."""
 
 
 class Server:
@@ -35,6 +40,8 @@ class Server:
         self.config = config
         self.gateway_url: str | None = None
         self._world = AsyncioWorld()
+        self._matching = EngineMatching()
+        self._looking: asyncio.Task[None] | None = None
         self.node = Node(
             NodeSettings(
                 name=config.name,
@@ -44,8 +51,9 @@ class Server:
                 advertisements=config.advertisements,
                 limits=config.limits,
                 times=config.times,
+                schema=None if config.schema is None else read_schema(config.schema),
             ),
-            EngineMatching(),
+            self._matching,
             admission_of(config),
             self._world,
             # Higher than in any earlier life, as nothing is kept of that.
@@ -68,6 +76,7 @@ class Server:
                 await self._listen(parse_url(url))
             self._add_peers()
             self.node.begin()
+            self._looking = asyncio.create_task(self._look_again())
         except BaseException:
             await self.close()
             raise
@@ -129,6 +138,23 @@ class Server:
 
     # Looking
 
+    async def _look_again(self) -> None:
+        """Look for subscriptions that match nothing, now and then."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look for subscriptions that match nothing: log what is new, and have the status say it."""
+        try:
+            # In a thread: with very many subscriptions it takes a while.
+            found = await asyncio.to_thread(self._matching.disagreements)
+        except Exception:
+            # It is for people, and must not end what events depend on.
+            LOG.exception("%s: an error while looking for disagreements", self.config.name)
+            return
+        self.node.disagreements.see(found)
+
     def status(self) -> dict[str, Any]:
         """What it says of itself."""
         return self.node.status()
@@ -154,6 +180,11 @@ class Server:
         gateway, self._gateway = self._gateway, None
         if gateway is not None:
             await gateway.stop()
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            looking.cancel()
+            with suppress(asyncio.CancelledError):
+                await looking
         for listener in self._listeners:
             listener.close()
         await _ended(self.node.stop())

@@ -7,9 +7,11 @@ import msgspec
 
 from penstock.broker.needs import Matching
 from penstock.broker.protocols import CoreSettings, protocol_named
+from penstock.model.schema import Schema
 from penstock.node.admission import Admission
 from penstock.node.connection import FrameConnection
 from penstock.node.dialing import Dialer
+from penstock.node.disagreements import Disagreements
 from penstock.node.hub import Hub
 from penstock.node.logs import LOG
 from penstock.node.runtime import TICK, Runtime
@@ -31,6 +33,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     advertisements: bool = True
     limits: Limits = msgspec.field(default_factory=Limits)
     times: Times = msgspec.field(default_factory=Times)
+    schema: Schema | None = None
+    """Of events: subscriptions and advertisements that do not fit it are refused."""
     slice_size: int = 128
     """See `penstock.broker.protocols.CoreSettings`."""
 
@@ -75,7 +79,9 @@ class Node:
             world,
             status=lambda: msgspec.json.encode(self.status()),
             prepare=matching.prepare,
+            schema=settings.schema,
         )
+        self.disagreements = Disagreements(settings.name)
         self.hub = Hub(settings.name, protocol.name, self.runtime, admission, incarnation, world)
         self.dialers: list[Dialer] = []
         self._world = world
@@ -125,6 +131,7 @@ class Node:
             self.runtime, self.urls, self._started, self._world.time(), draining=self.hub.is_draining
         )
         settings = self.settings
+        told["disagreements"] = self.disagreements.told()
         told.update(version=settings.version, protocol=settings.protocol, scheme=settings.scheme)
         told["peers"] = [
             {"url": str(dialer.address), "name": dialer.name, "error": dialer.error}

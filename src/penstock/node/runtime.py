@@ -13,7 +13,10 @@ from penstock.broker.effects import Behind, Deliver, Effect, Keep, Missed, Refus
 from penstock.broker.local import Ending, LinkDown, LinkUp, Load, Tick, Woken
 from penstock.broker.local import Limits as ClientLimits
 from penstock.errors import AccessError, FilterError, LimitError, WireError
+from penstock.filters.disagreements import why_not
+from penstock.filters.parsing import as_predicate
 from penstock.filters.predicate import Predicate
+from penstock.model.schema import Schema
 from penstock.node.asking import Prepared, message_of, why_not_asked
 from penstock.node.history import Frame, History
 from penstock.node.identity import Identity
@@ -35,7 +38,7 @@ from penstock.wire.blocks import Block
 from penstock.wire.codec import Codec, Returned, TraceReport
 from penstock.wire.frames import Kind
 from penstock.wire.greetings import Hello, read_refused
-from penstock.wire.messages import Message
+from penstock.wire.messages import Advertise, Message, Subscribe
 from penstock.wire.requests import (
     Answer,
     Ask,
@@ -79,8 +82,10 @@ class Runtime:
         world: World,
         status: Callable[[], bytes] = lambda: b"{}",
         prepare: Callable[[Predicate], object] = lambda _predicate: None,
+        schema: Schema | None = None,
     ) -> None:
-        """`prepare`: see `penstock.broker.needs.Matching`."""
+        """`prepare`: see `penstock.broker.needs.Matching`. `schema`: what clients' filters have to fit."""
+        self._schema = schema
         self.core = core
         self.codec = codec
         self.limits = limits
@@ -373,7 +378,9 @@ class Runtime:
         try:
             if isinstance(found, Exception):
                 raise found
-            effects = self.handle(found or message_of(request), link.name, now)
+            message = found or message_of(request)
+            self._check_fits(message)
+            effects = self.handle(message, link.name, now)
         except (FilterError, LimitError) as error:
             return Denied(request.request, "filter", str(error))
         refused = [effect for effect in effects if isinstance(effect, Refuse)]
@@ -383,6 +390,14 @@ class Runtime:
         if isinstance(request, Offer):
             link.born[str(request.key)] = now
         return Done(request.request)
+
+    def _check_fits(self, message: Message) -> None:
+        """Raise FilterError where a filter does not fit the schema of events."""
+        if self._schema is not None and isinstance(message, Subscribe | Advertise):
+            reason = why_not(as_predicate(message.filter).filters, self._schema)
+            if reason is not None:
+                self.counts["refused"] += 1
+                raise FilterError(reason)
 
     def _answer(self, link: Link, answer: Answer) -> None:
         if link.session.message_bytes > self.limits.queue_bytes:

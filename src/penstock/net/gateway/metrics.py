@@ -77,6 +77,15 @@ class StatusCollector(Collector):
         for reason in LOST:
             lost.add_metric([reason], _number((status.get("lost") or {}).get(reason)))
         yield lost
+        disagreements = GaugeMetricFamily(
+            "penstock_disagreements",
+            "Attributes that subscriptions name and that events do not have so.",
+            labels=["problem"],
+        )
+        found = (status.get("disagreements") or {}).get("counts") or {}
+        for problem in ("unknown", "family", "mixed"):
+            disagreements.add_metric([problem], _number(found.get(problem)))
+        yield disagreements
         wanted = [str(peer["name"]) for peer in status.get("peers") or [] if peer.get("name")]
         yield from _links(status.get("links") or [], wanted)
         yield _gauge("penstock_gateway_streams", "Event streams and WebSockets open.", self._context.streams)

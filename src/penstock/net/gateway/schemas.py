@@ -99,6 +99,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "table": {"type": "object"},
             "counts": {"type": "object"},
             "lost": {"type": "object"},
+            "disagreements": {"type": "object"},
         },
     },
 }
