@@ -82,3 +82,8 @@ def __getattr__(name: str) -> object:
 
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What there is, also what has not been asked for yet: shells complete by it."""
+    return sorted({*globals(), *__all__})

@@ -64,20 +64,15 @@ def _json(report: Report) -> Iterator[str]:
             {
                 "check": one.check,
                 "level": one.level,
-                **_plain_place(one.place),
+                **one.place.plain(),
                 "id": one.id,
                 "message": one.message,
-                **({} if one.other is None else {"other": _plain_place(one.other)}),
+                **({} if one.other is None else {"other": one.other.plain()}),
             }
             for one in report.found
         ],
     }
     yield msgspec.json.encode(plain).decode() + "\n"
-
-
-def _plain_place(place: Place) -> dict[str, Any]:
-    """The file, and the line or, in Parquet, the row from 0."""
-    return {name: value for name, value in place._asdict().items() if value is not None}
 
 
 def _sarif(report: Report) -> Iterator[str]:

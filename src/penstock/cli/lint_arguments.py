@@ -8,8 +8,8 @@ _FORMATS = ("jsonl", "csv", "parquet")
 _LANGUAGES = ("sql", "padres", "json")
 
 
-def add_lint_command(commands: "Commands[argparse.ArgumentParser]") -> None:
-    """Add `lint` to the commands."""
+def add_lint_commands(commands: "Commands[argparse.ArgumentParser]") -> None:
+    """Add `lint` and `why` to the commands."""
     lint = add_command(
         commands,
         "lint",
@@ -56,3 +56,45 @@ def add_lint_command(commands: "Commands[argparse.ArgumentParser]") -> None:
         "--output", metavar="FILE", help="write here, whole or not at all (default: standard output)"
     )
     lint.set_defaults(run=command("cli.lint", "run"))
+    why = add_command(
+        commands,
+        "why",
+        "tell why a rule matches an event or not, condition by condition",
+        '  penstock why late-jfk \'{"origin": "JFK", "dep_delay": 5}\' --subscriptions rules.jsonl\n'
+        "  head -1 events.jsonl | penstock why late-jfk - --subscriptions rules/ --json\n"
+        "\nOnly the filters of this id are read, however many there are.\n",
+    )
+    why.add_argument("id", metavar="ID", help="the id of the rule")
+    why.add_argument("event", metavar="EVENT", help="a JSON object; - reads one from standard input")
+    why.add_argument(
+        "--subscriptions",
+        required=True,
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="JSON lines, CSV or Parquet, also .gz: files, folders or patterns; or a folder that "
+        "penstock compile wrote",
+    )
+    why.add_argument("--subscriptions-format", choices=_FORMATS, help="if the names do not tell")
+    why.add_argument(
+        "--from",
+        dest="language",
+        choices=_LANGUAGES,
+        help="the language of filters that are text (default: sql)",
+    )
+    why.add_argument(
+        "--family",
+        action="append",
+        default=[],
+        metavar="NAME=FAMILY",
+        help="read an attribute as bool, number, string or time; repeat for more",
+    )
+    why.add_argument(
+        "--unsupported",
+        choices=("refuse", "skip"),
+        default="refuse",
+        help="what to do with values that have no family: stop with an error, or leave the attribute out "
+        "(default: refuse)",
+    )
+    why.add_argument("--json", action="store_true", help="print JSON")
+    why.set_defaults(run=command("cli.why", "run"))

@@ -15,7 +15,7 @@ from penstock.cli.arguments import positive as _positive
 from penstock.cli.arguments import scale as _scale
 from penstock.cli.arguments import share as _share
 from penstock.cli.demo_arguments import add_demo_command
-from penstock.cli.lint_arguments import add_lint_command
+from penstock.cli.lint_arguments import add_lint_commands
 from penstock.cli.live import add_live_commands
 from penstock.cli.live_brokers import add_broker_commands
 from penstock.cli.networks import add_network_commands
@@ -38,6 +38,7 @@ examples:
   penstock merge "price between 50 and 100" "price between 90 and 120"
   penstock match --subscriptions rules.jsonl --events events.parquet --output matches.jsonl
   penstock lint rules.jsonl
+  penstock why late '{"dep_delay": 5}' --subscriptions rules.jsonl
   penstock check --seeds 100
   penstock sim plain
   penstock broker --name b1
@@ -104,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_languages(commands)
     _add_relations(commands)
-    add_lint_command(commands)
+    add_lint_commands(commands)
     _add_match(commands)
     _add_warm(commands)
     add_network_commands(commands)

@@ -38,6 +38,10 @@ class Place(NamedTuple):
             return f"{display(self.file)}: row {self.row}"
         return display(self.file) if self.line is None else f"{display(self.file)}:{self.line}"
 
+    def plain(self) -> dict[str, str | int]:
+        """The file, and the line or, in Parquet, the row from 0: as JSON has it."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
 
 class Fault(NamedTuple):
     """What keeps a row from being a subscription."""

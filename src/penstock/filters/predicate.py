@@ -8,6 +8,7 @@ disjunctions over several attributes may slice the same events differently: `ide
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import FilterError, LimitError
+from penstock.filters import html
 from penstock.filters.clauses import settled
 from penstock.filters.disjunction import canonical
 from penstock.filters.filter import Filter, check_size
@@ -80,6 +81,11 @@ class Predicate:
 
     def __repr__(self) -> str:
         return f"<Predicate {self}>"
+
+    def _repr_html_(self) -> str:
+        if not self.filters:
+            return html.paragraph("false: no event can match")
+        return html.table(("matches where",), ((f.to_sql(),) for f in self.filters), len(self.filters))
 
     def __reduce__(self) -> tuple[object, ...]:
         return of_canonical, (self.filters,)

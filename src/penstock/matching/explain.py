@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from penstock.filters import html
 from penstock.filters.filter import Filter, box
 from penstock.matching.batch import Batch
 from penstock.matching.kernels.places import FIRST, GRID, OTHER, SIZE
@@ -30,8 +31,19 @@ class Explanation(msgspec.Struct, frozen=True):
         how = f"found by {self.found_by}" if self.found_by.conditions else "tried on every event"
         return f"{self.id}: {self.filter} ({how})"
 
+    def _repr_html_(self) -> str:
+        return Explanations([self])._repr_html_()
 
-def explanations(snapshot: "Snapshot", names: dict[str, int], batch: Batch) -> list[Explanation]:
+
+class Explanations(list[Explanation]):
+    """All filters that matched an event."""
+
+    def _repr_html_(self) -> str:
+        rows = ((str(one.id), one.filter, one.found_by if one.found_by.conditions else "") for one in self)
+        return html.table(("id", "matched", "found by"), rows, len(self))
+
+
+def explanations(snapshot: "Snapshot", names: dict[str, int], batch: Batch) -> Explanations:
     """All filters that match the one event of the batch."""
     made = []
     for part in snapshot.parts:
@@ -40,7 +52,7 @@ def explanations(snapshot: "Snapshot", names: dict[str, int], batch: Batch) -> l
         for position, f in zip(positions.tolist(), part.filters_at(positions, names), strict=True):
             number = int(part.ids[position])
             made.append(Explanation(snapshot.ids.get(number), f, part.found_by(position, f, names)))
-    return sorted(made, key=lambda one: (id_order(one.id), one.filter.sort_key()))
+    return Explanations(sorted(made, key=lambda one: (id_order(one.id), one.filter.sort_key())))
 
 
 def found_by(table: Table, position: int, f: Filter) -> Filter:

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.errors import EventError, FilterError, InputError, PenstockError
+from penstock.errors import EventError, FilterError, InputError, PenstockError, UnknownSubscriptionError
+from penstock.filters import html
 from penstock.filters.disagreements import SchemaCheck, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
+from penstock.filters.reasons import Reasons, reasons
 from penstock.matching.batch import Batch
 from penstock.matching.bulk_texts import BulkTexts
 from penstock.matching.columns import ColumnsBuilder, offsets_of
-from penstock.matching.computed import is_computed
+from penstock.matching.computed import is_computed, plain_names
 from penstock.matching.encode import BatchBuilder, batch_of_events
 from penstock.matching.matches import Matches
 from penstock.matching.sampling import joined
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
     from penstock.filters.disagreements import Disagreement
     from penstock.matching.columns import Columns
-    from penstock.matching.explain import Explanation
+    from penstock.matching.explain import Explanations
     from penstock.matching.json_events import WantedNames
     from penstock.matching.observed import Observed
     from penstock.matching.packed_events import Buffer
@@ -372,8 +374,8 @@ class Matcher:
 
     def explain(
         self, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse"
-    ) -> "list[Explanation]":
-        """Which filters match the event, and by which constraint each was found."""
+    ) -> "Explanations":
+        """Which filters match the event, and by which constraint each was found: a list."""
         from penstock.matching.explain import explanations
 
         attributes = as_event(event, unsupported).attributes
@@ -381,6 +383,18 @@ class Matcher:
         builder = BatchBuilder(snapshot.names)
         builder.add(attributes)
         return explanations(snapshot, snapshot.names, snapshot.completed(builder.build()))
+
+    def why(
+        self, key: Id, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse"
+    ) -> Reasons:
+        """Why an id matches the event, or does not: each condition, and what the event has there.
+
+        Raises UnknownSubscriptionError if the id has no filters.
+        """
+        found = self.filters(key)
+        if not found:
+            raise UnknownSubscriptionError(f"nothing is subscribed under {key!r:.80}")
+        return reasons(found, event, unsupported=unsupported)
 
     def stats(
         self,
@@ -455,6 +469,11 @@ class Matcher:
 
     def __repr__(self) -> str:
         return f"<Matcher of {len(self):,} ids>"
+
+    def _repr_html_(self) -> str:
+        names = sorted(plain_names(self.names))
+        told = f"A matcher of {len(self):,} ids, whose filters name these attributes:"
+        return html.paragraph(told) + html.table(("attribute",), ((name,) for name in names), len(names))
 
     # Saving
 

@@ -2,17 +2,22 @@
 
 from collections.abc import Iterator
 from operator import index
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.filters import html
 from penstock.matching.columns import offsets_of
 from penstock.matching.ids import IdTable
 from penstock.model.names import Id
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_IDS_SHOWN: Final = 10
+"""Ids of an event that a notebook shows."""
 
 
 class Matches:
@@ -120,3 +125,14 @@ class Matches:
 
     def __repr__(self) -> str:
         return f"<Matches of {len(self):,} events: {len(self.numbers):,} ids>"
+
+    def _repr_html_(self) -> str:
+        told = f"{len(self):,} events, {int(np.count_nonzero(np.diff(self.offsets))):,} of them matched; "
+        told += f"{len(self.numbers):,} ids"
+        rows = ((str(at), _few(self[at])) for at in range(min(len(self), html.ROWS)))
+        return html.paragraph(told) + html.table(("event", "ids"), rows, len(self))
+
+
+def _few(ids: list[Id]) -> str:
+    shown = ", ".join(map(str, ids[:_IDS_SHOWN]))
+    return shown if len(ids) <= _IDS_SHOWN else f"{shown}, … ({len(ids):,})"

@@ -81,3 +81,8 @@ def __getattr__(name: str) -> object:
     if name in _HOMES:
         return getattr(import_module(f"penstock.spark.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'penstock.spark' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What there is, also what has not been asked for yet: shells complete by it."""
+    return sorted({*globals(), *__all__})

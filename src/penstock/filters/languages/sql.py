@@ -97,7 +97,12 @@ def write(predicate: Predicate) -> str:
 
 def write_filter(f: Filter) -> str:
     """Write one filter in its canonical SQL form."""
-    return _write(describe_filter(f), _OUTERMOST, {})
+    return write_expression(describe_filter(f))
+
+
+def write_expression(expression: Expression) -> str:
+    """Write an expression that has no `not` in it, as those that describe filters."""
+    return _write(expression, _OUTERMOST, {})
 
 
 Token = tuple[str, object, int]

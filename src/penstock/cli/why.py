@@ -1,0 +1,124 @@
+"""`penstock why`: why a rule matches an event, or does not."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from penstock.cli.compile import is_compiled, language_of, subscription_files
+from penstock.cli.events import EventOptions, families_given, json_event
+from penstock.cli.files import placed
+from penstock.cli.json_lines import json_line
+from penstock.cli.progress import progress
+from penstock.cli.sources import size_of_all
+from penstock.cli.subscriptions import Place, Reading, read_subscriptions
+from penstock.errors import InputError, printable
+from penstock.filters.filter import NEVER, Filter
+from penstock.filters.reasons import EXCLUDED, Alternative, Reasons, reasons
+from penstock.model.events import Event
+from penstock.model.names import Id
+
+
+class _Rule(NamedTuple):
+    """Filters of an id, one of which has to match, and where they stand in a file."""
+
+    id: Id
+    filters: tuple[Filter, ...]
+    place: Place | None
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print for each condition of a rule whether it holds."""
+    if options.event == "-" and "-" in options.subscriptions:
+        raise InputError("only one of EVENT and --subscriptions can be standard input")
+    event = _event(options)
+    rules = list(_rules(options))
+    if not rules:
+        raise InputError(f"no rule has the id {options.id!r:.80}")
+    told = [(rule, reasons(rule.filters or (NEVER,), event)) for rule in rules]
+    if options.json:
+        sys.stdout.buffer.write(json_line(_plain(options.id, told)))
+        return 0
+    for line in _lines(options.id, told):
+        sys.stdout.buffer.write(printable(line).encode() + b"\n")
+    return 0
+
+
+def _event(options: argparse.Namespace) -> Event:
+    text = sys.stdin.buffer.read() if options.event == "-" else options.event.encode(errors="surrogateescape")
+    reading = EventOptions(families=families_given(options.family), unsupported=options.unsupported)
+    with placed("standard input" if options.event == "-" else "EVENT"):
+        # An event that has nothing left is one without attributes.
+        return json_event(text.strip(), reading) or Event.from_flat({})
+
+
+def _rules(options: argparse.Namespace) -> Iterator[_Rule]:
+    """The rules of the id; there may be one that is text and one that is an integer."""
+    if is_compiled(options.subscriptions, options.subscriptions_format):
+        from penstock.matching.matcher import Matcher
+
+        matcher = Matcher.load(options.subscriptions[0], learn=False)
+        for key in _ids(options.id):
+            if key in matcher:
+                yield _Rule(key, tuple(matcher.filters(key)), None)
+        return
+    files = subscription_files(options)
+    with progress("subscriptions", size_of_all(files)) as advance:
+        for one in read_subscriptions(files, Reading(language_of(options), only=options.id), advance):
+            yield _Rule(one.id, one.predicate.filters, one.place)
+
+
+def _ids(text: str) -> Iterator[Id]:
+    yield text
+    try:
+        number = int(text)
+    except ValueError:
+        return
+    if str(number) == text:
+        yield number
+
+
+def _lines(key: str, told: list[tuple[_Rule, Reasons]]) -> Iterator[str]:
+    matches = any(found.matches for _rule, found in told)
+    yield f"{key} {'matches' if matches else 'does not match'}"
+    is_first = True
+    for rule, found in told:
+        for alternative in found:
+            where = "" if rule.place is None else f"{rule.place}: "
+            yield f"{'' if is_first else 'or '}{where}{_shown(alternative.filter)}"
+            is_first = False
+            yield from _condition_lines(alternative)
+
+
+def _condition_lines(alternative: Alternative) -> Iterator[str]:
+    if not alternative.filter.satisfiable:
+        yield f"  no   {EXCLUDED}"
+        return
+    width = max((len(_shown(one.text)) for one in alternative.conditions), default=0)
+    for one in alternative.conditions:
+        yield f"  {'yes' if one.holds else 'no '}  {_shown(one.text).ljust(width)}  {one.found}"
+
+
+def _shown(given: object) -> str:
+    text = " ".join(str(given).split("\n"))
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _plain(key: str, told: list[tuple[_Rule, Reasons]]) -> dict[str, Any]:
+    return {
+        "id": told[0][0].id if len({rule.id for rule, _found in told}) == 1 else key,
+        "matches": any(found.matches for _rule, found in told),
+        "alternatives": [
+            {
+                **({} if rule.place is None else rule.place.plain()),
+                "filter": str(alternative.filter),
+                "matches": alternative.matches,
+                "conditions": [
+                    {"condition": one.text, "holds": one.holds, "found": one.found}
+                    for one in alternative.conditions
+                ],
+            }
+            for rule, found in told
+            for alternative in found
+        ],
+    }

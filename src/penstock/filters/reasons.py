@@ -1,0 +1,152 @@
+"""Why a filter matches an event, or does not: each condition, whether it holds, and what the event has there.
+
+    for alternative in reasons(parse("origin = 'JFK' and dep_delay > 60").filters, event):
+        print(alternative)
+
+Conditions are those of the canonical form, which may be fewer than were written: of `x > 1 and x > 2` only
+`x > 2` is left.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from penstock.filters import html
+from penstock.filters.constraint import Constraint
+from penstock.filters.describe import describe_filter, describe_states
+from penstock.filters.disagreements import suggestion
+from penstock.filters.expression import And, Expression, Or
+from penstock.filters.filter import Clause, Filter
+from penstock.filters.languages.sql import write_expression, write_name
+from penstock.filters.valuesets import Presence, ValueSet
+from penstock.model.events import Event, Unsupported, as_event
+from penstock.model.values import Family, Time, Value, family_of
+
+_VALUE_SHOWN: Final = 80
+"""Characters of a value that are shown."""
+
+EXCLUDED: Final = "no event can match: its conditions exclude each other"
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """One condition of a filter, and what it finds in an event."""
+
+    text: str
+    """The condition in SQL."""
+    holds: bool
+    found: str
+    """What the event has there, in words."""
+
+    def __str__(self) -> str:
+        return f"{'yes' if self.holds else 'no '}  {self.text}  ({self.found})"
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """One filter of a rule: it matches if all of its conditions hold."""
+
+    filter: Filter
+    matches: bool
+    conditions: tuple[Condition, ...]
+
+    def __str__(self) -> str:
+        if not self.filter.satisfiable:
+            return EXCLUDED
+        return "\n".join(map(str, self.conditions)) or "yes  true  (every event matches)"
+
+
+class Reasons(list[Alternative]):
+    """Why some filters, one of which has to match, match an event or do not."""
+
+    @property
+    def matches(self) -> bool:
+        """Whether one of them matches."""
+        return any(alternative.matches for alternative in self)
+
+    def __str__(self) -> str:
+        head = "matches" if self.matches else "does not match"
+        return f"{head}\n" + "\nor\n".join(str(alternative) for alternative in self)
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, str, str]] = []
+        for alternative in self:
+            if rows:
+                rows.append(("or", "", ""))
+            if not alternative.filter.satisfiable:
+                rows.append(("no", "false", EXCLUDED))
+            rows += [("yes" if one.holds else "no", one.text, one.found) for one in alternative.conditions]
+        head = "matches" if self.matches else "does not match"
+        return html.paragraph(head) + html.table(("holds", "condition", "event"), rows)
+
+
+def reasons(
+    filters: Iterable[Filter],
+    event: Event | Mapping[str, object],
+    *,
+    unsupported: Unsupported = "refuse",
+) -> Reasons:
+    """For each of some filters its conditions, and whether they hold of the event."""
+    attributes = as_event(event, unsupported).attributes
+    return Reasons(_alternative(f, attributes) for f in filters)
+
+
+def _alternative(f: Filter, attributes: Mapping[str, Value]) -> Alternative:
+    conditions = tuple(_conditions(f, attributes)) if f.satisfiable else ()
+    return Alternative(f, f.satisfiable and f.admits(attributes), conditions)
+
+
+def _conditions(f: Filter, attributes: Mapping[str, Value]) -> Iterator[Condition]:
+    for name, states in f.conditions.items():
+        value = attributes.get(name)
+        parts = describe_states(name, states)
+        found = _found(name, states, attributes)
+        if len(parts) == 1 or _is_list(value):
+            # Of a list, one element has to be all that is asked for.
+            whole = parts[0] if len(parts) == 1 else And(tuple(parts))
+            yield Condition(write_expression(whole), states.admits(value), found)
+            continue
+        for part in parts:
+            yield Condition(write_expression(part), _holds(part, value), found)
+    for clause in f.clauses:
+        yield _clause(clause, attributes)
+
+
+def _clause(clause: Clause, attributes: Mapping[str, Value]) -> Condition:
+    """Alternatives within a filter, as one condition."""
+    text = write_expression(Or(tuple(describe_filter(one) for one in clause)))
+    found = dict.fromkeys(
+        _found(name, states, attributes) for one in clause for name, states in one.conditions.items()
+    )
+    return Condition(text, any(one.admits(attributes) for one in clause), "; ".join(found))
+
+
+def _holds(expression: Expression, value: Value | None) -> bool:
+    """Whether an expression about one attribute is true of its value."""
+    if isinstance(expression, Constraint):
+        return expression.states.admits(value)
+    assert isinstance(expression, And | Or)  # noqa: S101 - canonical forms have no Not
+    holds = (_holds(part, value) for part in expression.parts)
+    return all(holds) if isinstance(expression, And) else any(holds)
+
+
+def _found(name: str, states: ValueSet, attributes: Mapping[str, Value]) -> str:
+    """What the event has of an attribute, as far as it matters to a condition."""
+    written = write_name(name)
+    value = attributes.get(name)
+    if value is None:
+        meant = None if states.kind is Presence.ABSENT else suggestion(name, list(attributes))
+        hint = "" if meant is None else f"; the event has {write_name(meant)}"
+        return f"{written} is missing{hint}"
+    said = f"{written} is {_shown(value)}"
+    if isinstance(states.kind, Family) and not _is_list(value) and family_of(value) is not states.kind:
+        return f"{said}, a {family_of(value).label}; the rule wants a {states.kind.label}"
+    return said
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple | set | frozenset)
+
+
+def _shown(value: Value) -> str:
+    text = str(value) if isinstance(value, Time) else repr(value)
+    return text if len(text) <= _VALUE_SHOWN else f"{text[:_VALUE_SHOWN]}…"
