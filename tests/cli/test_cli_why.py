@@ -88,7 +88,7 @@ def test_the_event_may_be_standard_input(capsysbinary: Capture, monkeypatch: pyt
     [
         (["gone", '{"x": 1}'], "no rule has the id 'gone'"),
         (["late", '{"x": }'], "EVENT: not a JSON object"),
-        (["late", "{}"], "EVENT: an event has at least one attribute"),
+        (["late", "[1]"], "EVENT: an event is a JSON object, not an array"),
         (["broken", '{"x": 1}'], "r.jsonl:3: column 5: expected a value"),
         (["late", '{"x": 1}', "--family", "x"], "--family 'x': write NAME=FAMILY"),
     ],

@@ -268,12 +268,19 @@ def whole_output(
                 held.seek(0)
                 shutil.copyfileobj(held, stream, 2**20)
         return
+    with whole_file(path) as file:
+        yield file.write
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[IO[bytes]]:
+    """Give a file to write, which is moved to its place at the end if no error comes."""
     target = Path(path).resolve()
     beside = target.with_name(f".penstock-{secrets.token_hex(8)}.part")
     # The file is made within the try, or a signal that comes just then would leave it behind.
     try:
         with _made(path, target, beside) as file:
-            yield file.write
+            yield file
             file.flush()
             os.fsync(file.fileno())
         beside.chmod(_mode_of(target))
@@ -291,7 +298,7 @@ def _made(path: str, target: Path, beside: Path) -> IO[bytes]:
         if target.is_dir():
             raise IsADirectoryError(21, "is a directory")
         # Nobody else reads it before it is whole, and has the permissions of what it replaces.
-        return open(beside, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
+        return open(beside, "x+b", opener=lambda name, flags: os.open(name, flags, 0o600))
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {why(error)}") from None
 

@@ -221,6 +221,7 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "  penstock match --subscriptions team-a.csv team-b.csv --events 'days/2024-*/*.jsonl.gz'\n"
         "  tail -f events.jsonl | penstock match --subscriptions rules.jsonl --events - --line-buffered\n"
         "  penstock match --subscriptions rules.jsonl --events log.jsonl --family at=time\n"
+        "  penstock match --subscriptions rules.jsonl --events day/ --output matches.parquet --summary\n"
         "  penstock match --subscriptions rules.jsonl --events day.parquet --strict\n"
         "  penstock match --subscriptions rules.jsonl --events log.jsonl --schema events.schema.json\n"
         "  penstock compile --subscriptions rules.jsonl --output rules\n"
@@ -241,7 +242,18 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "'day/*.jsonl.gz'; - for standard input",
     )
     match.add_argument(
-        "--output", metavar="FILE", help="write here, whole or not at all (default: standard output)"
+        "--output",
+        metavar="FILE",
+        help="write here, whole or not at all; as Parquet if the name ends in .parquet (default: standard "
+        "output)",
+    )
+    match.add_argument(
+        "--summary",
+        nargs="?",
+        choices=("text", "json"),
+        const="text",
+        help="print hits by rule, the noisiest rules and those that never matched, in place of lines; these "
+        "are written if there is an --output",
     )
     match.add_argument("--events-format", choices=_FORMATS, help="if the name does not tell")
     match.add_argument(

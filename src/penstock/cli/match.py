@@ -2,9 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from penstock.cli.chunks import Chunk, ChunkError, Pace, Wanted, read_chunks
 from penstock.cli.compile import check_output, is_compiled, language_of, load, subscription_files
 from penstock.cli.events import EventOptions, families_given
 from penstock.cli.files import can_be_replaced, is_same_file, whole_output
+from penstock.cli.json_lines import json_line
 from penstock.cli.kernels import note_if_cold
 from penstock.cli.lines import Lines
 from penstock.cli.pool import cores, in_order
@@ -22,8 +25,15 @@ from penstock.cli.subscriptions import Reading
 from penstock.errors import DisagreementError, InputError, printable
 from penstock.filters.disagreements import Disagreement
 from penstock.matching.matcher import Matcher
+from penstock.matching.matches import Matches
+from penstock.matching.summary import Summary, Tally
 from penstock.model.events import Event
 from penstock.model.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.cli.parquet_output import ParquetRows
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,27 +59,60 @@ def run(options: argparse.Namespace) -> int:
     skip = options.unsupported == "skip"
     unsupported = matcher.observed.skipping if skip else options.unsupported
     reading = EventOptions(families=families, nulls=tuple(options.null), unsupported=unsupported)
-    answering = Answering(matcher, families)
+    answering = Answering(matcher, families, _output(options))
     pace = Pace()
-    with (
-        whole_output(options.output, line_buffered=options.line_buffered) as write,
-        progress("events", size_of_all(events)) as advance,
-    ):
+    with _writing(options, answering.nothing) as write, progress("events", size_of_all(events)) as advance:
         chunks = read_chunks(events, reading, advance, pace, at_once=options.line_buffered)
         try:
             # To answer at once is to finish with a chunk before waiting for the next.
             jobs = 1 if options.line_buffered else options.jobs or cores()
-            for lines in in_order(answering.answer, chunks, jobs):
-                pace.saw(len(lines))
-                if len(lines):
-                    write(lines)
+            for answer in in_order(answering.answer, chunks, jobs):
+                pace.saw(answer.nbytes)
+                if answer.nbytes:
+                    write(answer)
         except ChunkError as error:
             if options.line_buffered and error.good is not None:
                 write(answering.answer(error.good))
             raise
         # Before the output takes its place: with --strict there is none.
         _report(matcher.disagreements(), answering.unseen, strict=options.strict)
+    if options.summary is not None:
+        _print_summary(answering.tally.summary(matcher.ids()), options.summary)
     return 0
+
+
+Output = Literal["lines", "parquet", "nothing"]
+
+
+def _output(options: argparse.Namespace) -> Output:
+    """What is written for events that matched."""
+    if options.output is None:
+        return "lines" if options.summary is None else "nothing"
+    return "parquet" if Path(options.output).suffix.lower() in (".parquet", ".pq") else "lines"
+
+
+@contextmanager
+def _writing(options: argparse.Namespace, nothing: Matches) -> Iterator[Callable[[Any], object]]:
+    """Give a function that writes what matched; it appears only if no error comes."""
+    output = _output(options)
+    if output == "nothing":
+        yield lambda _answer: None
+    elif output == "parquet":
+        from penstock.cli.parquet_output import parquet_output
+
+        with parquet_output(options.output, nothing) as file:
+            yield file.write
+    else:
+        with whole_output(options.output, line_buffered=options.line_buffered) as write:
+            yield write
+
+
+def _print_summary(summary: Summary, form: str) -> None:
+    if form == "json":
+        sys.stdout.buffer.write(json_line(summary.to_dict()))
+        return
+    for line in str(summary).split("\n"):
+        sys.stdout.write(printable(line) + "\n")
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -85,6 +128,14 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError(
             "--line-buffered is for standard output; a file given with --output is written whole"
         )
+    if options.summary is not None and (options.line_buffered or options.output in ("-", "/dev/stdout")):
+        raise InputError(
+            "--summary is written to standard output in place of lines; give --output FILE for these"
+        )
+    if options.output is not None and Path(options.output).suffix.lower() == ".gz":
+        raise InputError(f"{options.output}: output is not compressed: penstock match … | gzip > FILE")
+    if _output(options) == "parquet" and not can_be_replaced(options.output):
+        raise InputError(f"{options.output}: Parquet is written into files only")
 
 
 def _schema(options: argparse.Namespace, events: Sequence[Source]) -> Schema | None:
@@ -108,24 +159,38 @@ def _check_columns(matcher: Matcher, events: Sequence[Source]) -> None:
 class Answering:
     """Matches chunks, in any thread."""
 
-    def __init__(self, matcher: Matcher, families: Iterable[str] = ()) -> None:
+    def __init__(self, matcher: Matcher, families: Iterable[str] = (), output: Output = "lines") -> None:
         self._matcher = matcher
+        self._output = output
+        self.tally = Tally()
         self._families = _Families(families)
         self._wanted = Wanted(matcher.names)
-        self._lines = Lines(matcher.match_batch([]).table, self._wanted.id)
+        self.nothing = matcher.match_batch([])
+        """The matches of no event."""
+        self._lines = Lines(self.nothing.table, self._wanted.id)
+        self._rows: ParquetRows | None = None
+        if output == "parquet":
+            from penstock.cli import parquet_output
+
+            self._rows = parquet_output.ParquetRows(self._lines)
 
     @property
     def unseen(self) -> set[str]:
         """The attributes given a family that no event had."""
         return self._families.unseen
 
-    def answer(self, chunk: Chunk) -> memoryview:
-        """A JSON line for each event that matched something."""
+    def answer(self, chunk: Chunk) -> "memoryview | pa.Table":
+        """A JSON line, or a row, for each event that matched something."""
         batch, events = chunk.encode(self._wanted)
         self._families.see(events)
         chunk.look(self._matcher.observed)
         matches = self._matcher.match_encoded(batch)
         hits = np.flatnonzero(np.diff(matches.offsets))
+        self.tally.see(matches, int(np.count_nonzero(batch.count >= 0)))
+        if self._output == "nothing":
+            return memoryview(b"")
+        if self._rows is not None:
+            return self._rows.make(batch, matches, hits, chunk.row)
         return self._lines.write(batch, matches, hits, chunk.row).data
 
 

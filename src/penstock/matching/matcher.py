@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from penstock.matching.parts import Found
     from penstock.matching.stats import Stats
     from penstock.matching.store import Snapshot
+    from penstock.matching.summary import Summary
     from penstock.matching.table import Table
 
 _ROWS: Final = 65_536
@@ -383,6 +384,15 @@ class Matcher:
         builder = BatchBuilder(snapshot.names)
         builder.add(attributes)
         return explanations(snapshot, snapshot.names, snapshot.completed(builder.build()))
+
+    def summary(self, matches: "Matches | Iterable[Matches]") -> "Summary":
+        """How often each id matched in some batches: the noisiest, and those that never matched."""
+        from penstock.matching.summary import Tally
+
+        tally = Tally()
+        for batch in [matches] if isinstance(matches, Matches) else matches:
+            tally.see(batch)
+        return tally.summary(self._store.keys())
 
     def why(
         self, key: Id, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse"

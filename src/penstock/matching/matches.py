@@ -47,6 +47,11 @@ class Matches:
         self._integers = integers
 
     @property
+    def integers(self) -> bool:
+        """Whether all ids that the matcher has are integers."""
+        return self._integers
+
+    @property
     def table(self) -> IdTable:
         """Which id each number stands for."""
         return self._table
@@ -110,7 +115,10 @@ class Matches:
         if step == 1:
             offsets = self.offsets[start : max(start, stop) + 1]
             return self._with(offsets - offsets[0], self.numbers[offsets[0] : offsets[-1]])
-        events = np.arange(start, stop, step)
+        return self.take(np.arange(start, stop, step))
+
+    def take(self, events: NDArray[np.int64]) -> "Matches":
+        """The matches of some events, by their numbers."""
         first, counts = self.offsets[:-1][events], np.diff(self.offsets)[events]
         offsets = offsets_of(counts)
         places = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], counts)

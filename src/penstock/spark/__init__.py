@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.spark.analysis.profile import profile
     from penstock.spark.analysis.similarity import TRACE, history_from_trace, similarity
     from penstock.spark.analysis.sweep import sweep
+    from penstock.spark.hits import summary
     from penstock.spark.layout import Layout
     from penstock.spark.python import use
     from penstock.spark.routing import explain, route
@@ -46,6 +47,7 @@ __all__ = [
     "route_stream",
     "save_table",
     "similarity",
+    "summary",
     "sweep",
     "use",
 ]
@@ -71,6 +73,7 @@ _HOMES = {
     "route_stream": "streaming",
     "save_table": "subscriptions",
     "similarity": "analysis.similarity",
+    "summary": "hits",
     "sweep": "analysis.sweep",
     "use": "python",
 }
