@@ -15,6 +15,7 @@ store                          how filters change: the buffer, merging, snapshot
 parts, delta, deaths           compiled tables, what came lately, and what has been removed
 ids, matches                   ids as numbers; results
 sampling, explain, stats       what events look like; how a filter was found; what it costs
+summary, linting               how often each id matched; what is wrong with a set of rules
 storage                        the folder on disk
 paper_table, strings_index     the tables of the paper's engines
 kernels                        all loops over arrays, compiled by Numba

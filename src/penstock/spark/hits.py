@@ -30,7 +30,8 @@ def summary(
     of_ids = f.col(f"`{name.replace('`', '``')}`")
     is_list = isinstance(routed.schema[name].dataType, ArrayType)
     found = routed.select((f.explode(of_ids) if is_list else of_ids).alias("id"))
-    counts = found.select(f.col("id").cast("string")).where("id is not null").groupBy("id").agg(f.count("*").alias("hits"))
+    found = found.select(f.col("id").cast("string")).where("id is not null")
+    counts = found.groupBy("id").agg(f.count("*").alias("hits"))
     if subscriptions is not None:
         known_ids = subscriptions.select(f.col("id").cast("string").alias("id")).where("id is not null")
         counts = known_ids.distinct().join(counts, "id", "full_outer")
