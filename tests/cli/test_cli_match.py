@@ -392,7 +392,7 @@ def test_strict_writes_nothing_and_fails_where_rules_and_events_disagree(
     assert main([*command, "--output", str(out)]) == 2
     err = capsysbinary.readouterr().err.decode().splitlines()
     assert err == [
-        "penstock: warning: none of 1 events has 'y', which 1 rule (b) names",
+        "penstock: warning: none of 1 event has 'y', which 1 rule (b) names",
         "penstock: --strict: rules and events disagree in 1 way; nothing is written",
     ]
     assert not out.exists()

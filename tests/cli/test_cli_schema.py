@@ -121,7 +121,7 @@ def test_events_that_do_not_fit_the_schema_are_a_warning_and_with_strict_an_erro
     assert match("--schema", "schema.json") == 0
     out, err = capsys.readouterr()
     assert out == '{"event":0,"ids":["r0"]}\n'
-    assert "1 values of 'x' have the family string, but in the schema it is number" in err
+    assert "1 value of 'x' has the family string, but in the schema it is number" in err
     assert "events have 'y', which the schema does not list" in err
     assert match("--schema", "schema.json", "--strict") == 2
     assert capsys.readouterr().out == ""

@@ -113,6 +113,26 @@ def test_subscriptions_that_match_nothing_are_in_status_metrics_and_log(
     run(main)
 
 
+def test_events_that_do_not_fit_the_schema_are_reported_and_delivered(schema: str) -> None:
+    async def main() -> None:
+        async with (
+            serving(config(schema=schema)) as (server,),
+            await penstock.connect(server.urls[0]) as net,
+            await net.subscribe("amount is not null") as sub,
+        ):
+            await net.publish({"amount": "five", "amnt": 5})
+            assert dict(await sub.next(HANGS)) == {"amount": "five", "amnt": 5}
+            await server.look()
+            told = server.status()["disagreements"]
+            assert told["counts"] == {"misfit": 1, "unlisted": 1}
+            assert told["texts"] == [
+                "events have 'amnt', which the schema does not list; did you mean 'amount'?",
+                "1 value of 'amount' has the family string, but in the schema it is number",
+            ]
+
+    run(main)
+
+
 def test_no_more_are_told_and_logged_than_there_is_room_for(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with serving(config()) as (server,), await penstock.connect(server.urls[0]) as net:

@@ -468,10 +468,10 @@ def test_text_that_is_a_time_is_one_in_a_column_of_times() -> None:
     ]
     assert [row["d"] and str(row["d"]) for row in found] == ["2024-01-02", None, None, None]
     assert list(misfits.sentences()) == [
-        "2 values of 'd' cannot be held by their column and are null; the first: 2024-01-02T00:00:01Z, for a "
-        "column of type date32[day]. option('mismatch', 'error') makes this an error",
-        "2 values of 't' cannot be held by their column and are null; the first: soon, for a "
-        "column of type timestamp[us, tz=UTC]. option('mismatch', 'error') makes this an error",
+        "2 values of 'd' became null, because the column cannot hold them; the first: 2024-01-02T00:00:01Z, "
+        "for a column of type date32[day]. option('mismatch', 'error') makes this an error",
+        "2 values of 't' became null, because the column cannot hold them; the first: soon, "
+        "for a column of type timestamp[us, tz=UTC]. option('mismatch', 'error') makes this an error",
     ]
     with pytest.raises(InputError, match=r"'t' is soon \(str\) in an event"):
         rows_of(events, schema, strict=True)
@@ -483,7 +483,7 @@ def test_what_is_lost_is_said_in_the_log_of_the_task(caplog: pytest.LogCaptureFi
     entries = [Entry(encode_event(Event({"t": text})), "p", 1, 0) for text in ("2024-01-02", "soon")]
     assert [row["t"] is None for row in rows.of(batch_of(entries)).to_pylist()] == [False, True]
     (record,) = caplog.records
-    assert record.getMessage().startswith("1 values of 't' cannot be held by their column")
+    assert record.getMessage().startswith("1 value of 't' became null")
 
 
 def test_columns_that_events_do_not_have_are_refused() -> None:

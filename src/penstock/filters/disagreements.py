@@ -80,11 +80,14 @@ def _sentence(found: Disagreement) -> str:
     asked = " or a ".join(found.asked)
     seen = " or a ".join(found.seen)
     counted = ", ".join(f"{count:,}" for count in found.seen.values())
+    values = "value" if counted == "1" else "values"
+    have = "has" if counted == "1" else "have"
     match found.problem:
         case "unknown" if found.events is None:
             return f"the schema has no attribute {name}, which {who} {_verb(found, 'name')}{hint}"
         case "unknown":
-            return f"none of {found.events:,} events has {name}, which {who} {_verb(found, 'name')}{hint}"
+            looked = _count(found.events or 0, "event")
+            return f"none of {looked} has {name}, which {who} {_verb(found, 'name')}{hint}"
         case "family" if found.events is None:
             return (
                 f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in the schema it is "
@@ -93,16 +96,17 @@ def _sentence(found: Disagreement) -> str:
         case "family":
             return (
                 f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in the events it is a {seen} "
-                f"({counted} values): no event can match"
+                f"({counted} {values}): no event can match"
             )
         case "mixed":
             return (
-                f"{counted} values of {name} have the family {seen}; rules compare it with a {asked} only, "
-                "and match none of these"
+                f"{counted} {values} of {name} {have} the family {seen}; rules compare it with a {asked} "
+                "only, and never match there"
             )
         case "skipped":
             return (
-                f"{found.skipped:,} values of {name}, which {who} {_verb(found, 'name')}, were left out: "
+                f"{_count(found.skipped, 'value')} of {name}, which {who} {_verb(found, 'name')}, "
+                f"{'was' if found.skipped == 1 else 'were'} left out: "
                 f"{found.detail}"
             )
         case "unmatchable":
@@ -113,9 +117,8 @@ def _sentence(found: Disagreement) -> str:
         case "unlisted":
             return f"events have {name}, which the schema does not list{hint}"
         case "misfit":
-            return (
-                f"{counted} values of {name} have the family {seen}, but in the schema it is {found.detail}"
-            )
+            family = f"{counted} {values} of {name} {have} the family {seen}"
+            return f"{family}, but in the schema it is {found.detail}"
 
 
 def _who(found: Disagreement) -> str:
@@ -124,8 +127,12 @@ def _who(found: Disagreement) -> str:
     shown = ", ".join(str(key) for key in found.ids[:_IDS_IN_TEXT])
     if found.rules > _IDS_IN_TEXT:
         shown += ", …"
-    counted = f"{found.rules:,} rule{'' if found.rules == 1 else 's'}"
+    counted = _count(found.rules, "rule")
     return f"{counted} ({shown})" if shown else counted
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _verb(found: Disagreement, verb: str) -> str:

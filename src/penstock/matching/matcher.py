@@ -443,14 +443,21 @@ class Matcher:
         asks for; values that were left out (`unsupported="skip"`). With a schema also what events had that it
         does not allow. `str()` of each is a sentence.
         """
-        from penstock.matching.disagreements import disagreements, misfits
+        from penstock.matching.disagreements import disagreements
 
         snapshot = self._store.snapshot()
-        observed = snapshot.sample.observed
-        found = disagreements(snapshot, observed, patience=patience)
+        found = disagreements(snapshot, snapshot.sample.observed, patience=patience)
         if self._schema is None:
             return found
-        return sorted([*found, *misfits(snapshot, observed, self._schema)], key=lambda one: one.attribute)
+        return sorted([*found, *self.misfits(self._schema)], key=lambda one: one.attribute)
+
+    def misfits(self, schema: Schema) -> "list[Disagreement]":
+        """What the events seen so far had that a schema does not allow, as far as filters name it; and names
+        that the schema does not list. In the order of attributes."""
+        from penstock.matching.disagreements import misfits
+
+        snapshot = self._store.snapshot()
+        return misfits(snapshot, snapshot.sample.observed, schema)
 
     def check(self, schema: Schema) -> "list[Disagreement]":
         """What the filters and a schema of events disagree about, in the order of attributes."""

@@ -19,7 +19,7 @@ from penstock.errors import PenstockError
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.kernels.observe import STATES, count_values
 from penstock.model.events import Skipping, decode_object
-from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
+from penstock.model.limits import ATTRIBUTES_MAX, NAME_LENGTH_MAX, NESTING_MAX
 from penstock.model.packed import decode_event
 from penstock.model.values import Family
 
@@ -142,7 +142,9 @@ class Observed:
         for name in names:
             if len(self.names) >= NAMES_MAX:
                 return
-            self.names[name] = None
+            # Names that no filter mentions have not been checked.
+            if len(name) <= NAME_LENGTH_MAX:
+                self.names[name] = None
 
     def look_at_lines(self, lines: bytes | bytearray | memoryview) -> None:
         """Remember the names in a few JSON lines."""

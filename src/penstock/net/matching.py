@@ -20,6 +20,7 @@ from penstock.matching import warming
 from penstock.matching.computed import name_of
 from penstock.matching.matcher import Matcher
 from penstock.model.events import Event
+from penstock.model.schema import Schema
 from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
 from penstock.wire.messages import Events, Publish
@@ -184,17 +185,19 @@ class EngineMatching:
             offsets = np.concatenate(([0], np.cumsum(sum(counts))))
         return Found(offsets, numbers.astype(np.int64, copy=False), self._known)
 
-    def disagreements(self) -> list[Disagreement]:
-        """What filters and the events that came disagree about, in the order of attributes; filters by their
-        text. Takes a while where there are very many, and may be called in another thread."""
-        found: list[Disagreement] = []
+    def disagreements(self, schema: Schema | None = None) -> list[Disagreement]:
+        """What filters, the events that came, and their schema disagree about, in the order of attributes;
+        filters by their text. Takes a while where there are very many: may be called in another thread."""
+        found: dict[tuple[str, str], Disagreement] = {}
         for shard in list(self._shards):
             for one in shard.matcher.disagreements(patience=_PATIENCE):
                 known = (self._known[int(number)] for number in one.ids)
                 texts = tuple(f"{predicate.to_sql():.80}" for predicate in known if predicate is not None)
                 if texts:
-                    found.append(msgspec.structs.replace(one, ids=texts))
-        return sorted(found, key=lambda one: (one.attribute, one.problem))
+                    found[one.attribute, one.problem] = msgspec.structs.replace(one, ids=texts)
+            for one in () if schema is None else shard.matcher.misfits(schema):
+                found[one.attribute, one.problem] = one
+        return [found[key] for key in sorted(found)]
 
     def holds(self, predicate: Predicate, events: Events) -> Any:
         """Whether events match one predicate: of a block, which."""

@@ -148,7 +148,7 @@ class Server:
         """Look for subscriptions that match nothing: log what is new, and have the status say it."""
         try:
             # In a thread: with very many subscriptions it takes a while.
-            found = await asyncio.to_thread(self._matching.disagreements)
+            found = await asyncio.to_thread(self._matching.disagreements, self.node.settings.schema)
         except Exception:
             # It is for people, and must not end what events depend on.
             LOG.exception("%s: an error while looking for disagreements", self.config.name)

@@ -94,8 +94,8 @@ class Misfits:
         """What there is to say."""
         for name, (count, first) in sorted(self.found.items()):
             yield (
-                f"{count:,} values of {name!r:.80} cannot be held by their column and are null; the first: "
-                f"{first}. option('mismatch', 'error') makes this an error"
+                f"{count:,} value{'' if count == 1 else 's'} of {name!r:.80} became null, because the column "
+                f"cannot hold them; the first: {first}. option('mismatch', 'error') makes this an error"
             )
 
 
