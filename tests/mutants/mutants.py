@@ -52,6 +52,7 @@ _INTAKE: Final = "node/client/intake.py"
 _FORWARDING: Final = "broker/forwarding.py"
 _SEEN: Final = "broker/seen.py"
 _BROKER: Final = "broker/trees/broker.py"
+_OF_CATCHING_UP: Final = "tests/broker/test_catching_up.py::"
 _ADVERTISING: Final = "broker/trees/advertising.py"
 _TREES: Final = "broker/trees/trees.py"
 _CATCHING: Final = "broker/trees/catching.py"
@@ -358,8 +359,8 @@ _FAILOVER: Final = (
     Mutant(
         "numbers-restart",
         _OUTLET,
-        "        old, self._session = self._session, session\n",
-        "        old, self._session = self._session, session\n        self._numbers.clear()\n",
+        "        again, mark = 0, self._world.mark()\n",
+        "        again, mark = 0, self._world.mark()\n        self._numbers.clear()\n",
         "a client that goes to another broker numbers its events from 1 again",
     ),
     Mutant(
@@ -395,8 +396,8 @@ _FAILOVER: Final = (
     Mutant(
         "requests-not-repeated",
         _CORE,
-        "            self._say(request)\n        return self.outlet.use(session)\n",
-        "            pass\n        return self.outlet.use(session)\n",
+        "            self._say(request)\n        return self.outlet.use(session, ",
+        "            pass\n        return self.outlet.use(session, ",
         "a new broker is not asked what the old one had not answered",
     ),
     Mutant(
@@ -544,8 +545,8 @@ _LEASES: Final = (
     Mutant(
         "stump-forgotten",
         _TREES,
-        "        self._stumps[tree] = Stump(branch.epoch, unadvertised, since",
-        "        Stump(branch.epoch, unadvertised, since",
+        "        self._stumps[tree] = stump\n",
+        "        return\n",
         "an old copy of an advertisement brings back a tree that is gone",
         _FOUND + "test_an_old_copy_does_not_bring_back_a_tree_that_is_gone",
     ),
@@ -560,8 +561,8 @@ _LEASES: Final = (
     Mutant(
         "publishers-report-not-read",
         _CATCHING,
-        "                if not gap.count:\n",
-        "                if True:\n",
+        "        if not gap.count:\n            self._answer(tree, 0)\n",
+        "        if True:\n            self._answer(tree, 0)\n",
         "a publisher that says what was acknowledged is taken to say that nothing was",
         "tests/sim/test_whole_plans.py::test_who_was_away_when_the_broker_that_kept_events_died_is_told",
     ),
@@ -676,6 +677,46 @@ _LEASES: Final = (
         "            self._outbox.tell_all(Unreachable(tree, max(",
         "            (lambda *_: None)(Unreachable(tree, max(",
         "brokers further on keep a path that is cut",
+    ),
+    Mutant(
+        "reports-of-all-turns-alike",
+        "broker/trees/publishers.py",
+        "if turn not in others and at >=",
+        "if at >=",
+        "what arrived from a publisher's later brokers counts as missing",
+        _OF_CATCHING_UP + "test_what_was_acknowledged_at_other_brokers_is_not_missing",
+    ),
+    Mutant(
+        "nobody-waits-for-publishers-out-of-reach",
+        "broker/trees/reports.py",
+        ">= apart_since:",
+        "== float('inf'):",
+        "a publisher that was at a lost broker and cannot be found is taken for one that has nothing to say",
+        _OF_CATCHING_UP + "test_a_publisher_that_cannot_be_reached_itself_may_have_been_there",
+    ),
+    Mutant(
+        "young-brokers-not-taught",
+        "broker/trees/catching.py",
+        "self._is_taught |= all_of_them",
+        "self._is_taught = False",
+        "clients of a broker that has just started ask the next one for too much",
+        _OF_CATCHING_UP + "test_a_broker_that_has_just_started_is_told_what_its_clients_may_miss",
+    ),
+    Mutant(
+        "gone-trees-not-missed",
+        "broker/trees/catching.py",
+        "since is not None and now - client.came_at < self._keep",
+        "since is None",
+        "clients that came before a broker was taught are not told what they miss",
+        _OF_CATCHING_UP + "test_a_broker_that_has_just_started_is_told_what_its_clients_may_miss",
+    ),
+    Mutant(
+        "all-behind-for-one-tree",
+        "broker/trees/catching.py",
+        "behind |= self._affected(tree)",
+        "behind |= dict.fromkeys(self._clients, 0.0)",
+        "one tree that is gone keeps all clients behind",
+        _OF_CATCHING_UP + "test_who_wants_nothing_of_a_tree_that_is_gone_is_not_behind_because_of_it",
     ),
 )
 

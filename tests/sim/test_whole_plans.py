@@ -35,7 +35,7 @@ def outcome(
         Plan(
             seed=int(str(more.pop("seed", 1))),
             scheme=str(more.pop("scheme", "covering")),
-            advertisements=True,
+            advertisements=bool(more.pop("advertisements", True)),
             brokers=brokers,
             edges=edges,
             homes=homes,
@@ -212,12 +212,16 @@ def test_a_subscription_made_before_events_gets_them_from_the_next_broker_too(pr
     assert (found.wrong, found.excused) == ([], {})
 
 
-@pytest.mark.parametrize("protocol", ["trees", "flood"])
-def test_who_was_away_when_the_broker_that_kept_events_died_is_told(protocol: str) -> None:
+@pytest.mark.parametrize(("protocol", "advertisements"), [("trees", True), ("trees", False), ("flood", True)])
+def test_who_was_away_when_the_broker_that_kept_events_died_is_told(
+    protocol: str, advertisements: bool
+) -> None:
     # b2 is cut off while c0 publishes at b1, which then dies and comes back with nothing.
     steps = [Step("cut", (1, 2)), Step("pass", (0.2,)), *events(0, 1, 2, 3), Step("pass", (9.0,))]
     steps += [Step("crash", (1,)), Step("pass", (1.0,)), Step("restart", (1, False)), Step("pass", (3.0,))]
-    found = outcome([*steps, Step("heal", (1, 2))], homes=(1, 2), protocol=protocol)
+    found = outcome(
+        [*steps, Step("heal", (1, 2))], homes=(1, 2), protocol=protocol, advertisements=advertisements
+    )
     assert found.wrong == []
     assert found.excused["told"] == 3
     assert found.excused["missed, told"] > 0
@@ -231,11 +235,38 @@ def test_who_was_away_and_lost_its_own_broker_too_is_told_by_the_publisher() -> 
     assert found.excused["told"] == 3
 
 
-def test_who_was_away_while_nothing_was_acknowledged_is_told_nothing() -> None:
+@pytest.mark.parametrize("advertisements", [True, False])
+def test_who_was_away_while_nothing_was_acknowledged_is_told_nothing(advertisements: bool) -> None:
     steps = [Step("crash", (1,)), Step("pass", (9.0,)), Step("restart", (1, False)), Step("pass", (3.0,))]
-    found = outcome([*events(0, 1, 2), Step("pass", (2.0,)), *steps], homes=(1, 2))
+    steps = [*events(0, 1, 2), Step("pass", (2.0,)), *steps]
+    found = outcome(steps, homes=(1, 2), advertisements=advertisements)
     assert found.wrong == []
     assert found.excused.get("missed, told", 0) == 0
+
+
+@pytest.mark.parametrize("advertisements", [True, False])
+def test_the_end_of_a_broker_where_nobody_publishes_is_told_to_nobody(advertisements: bool) -> None:
+    steps = [Step("crash", (2,)), Step("pass", (400.0,)), *events(0, 1, 2), Step("restart", (2, False))]
+    found = outcome(steps, homes=(0, 1), edges=RING, advertisements=advertisements)
+    assert (found.wrong, found.excused) == ([], {})
+    assert found.checked > 0
+
+
+def test_without_advertisements_a_publisher_that_moved_on_says_what_was_missed() -> None:
+    """For good: nobody comes back to be asked, and the number comes from the publisher."""
+    steps = [Step("unsubscribe", (0, "s")), Step("settle"), Step("cut", (0, 2)), Step("cut", (0, 1))]
+    steps += [
+        Step("pass", (0.2,)),
+        *events(0, 1, 2, 3),
+        Step("pass", (9.0,)),
+        Step("crash", (0,)),
+        Step("pass", (400.0,)),
+        Step("restart", (0, False)),
+    ]
+    found = outcome(steps, homes=(0, 2), edges=RING, others=((1,), ()), advertisements=False)
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+    assert found.missed_in_vain == {}
 
 
 def test_what_was_no_longer_kept_when_a_broker_was_back_without_its_state_is_told() -> None:

@@ -78,8 +78,8 @@ class Advertise(Message, frozen=True, gc=False):
 
     The epoch is higher each time the same advertisement is sent out anew, to span its tree again. `origin` is
     in whose name events are numbered there, at whichever broker the publisher is, and `turn` how often that
-    has begun anew. `acked` is what its earlier brokers have acknowledged: how long ago, and how many events
-    (see `penstock.broker.trees.publishers`).
+    has begun anew. `acked` is what its earlier brokers have acknowledged: how long ago, how many events, and
+    in which turn (see `penstock.broker.trees.publishers`).
     """
 
     tree: Tree
@@ -87,7 +87,7 @@ class Advertise(Message, frozen=True, gc=False):
     epoch: int = 0
     origin: str = ""
     turn: int = 0
-    acked: tuple[tuple[float, int], ...] = ()
+    acked: tuple[tuple[float, int, int], ...] = ()
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102 - as in Message
         return {"tree": self.tree, "filter": text(self.filter), "epoch": self.epoch}
@@ -221,17 +221,36 @@ class Control(_Numbered, frozen=True, gc=False):
         return {"session": self.session, "number": self.number, "bodies": bodies}
 
 
+class Felled(Message, frozen=True, gc=False):
+    """There is no way to a tree: since so many seconds, or it was `unadvertised` so long ago."""
+
+    tree: Advertise
+    seconds: float
+    unadvertised: bool = False
+
+    def aged(self, seconds: float) -> "Felled":  # noqa: D102
+        return Felled(self.tree, self.seconds + seconds, self.unadvertised)
+
+
 class Sync(_Numbered, frozen=True, gc=False):
     """All that the sender has to say to a neighbour at this number; what is not in it is no longer so.
 
     Very many subscriptions come in several parts, from 0 on and one behind the other; all but the last say
     that `more` follow. What is in none of them is no longer so.
+
+    The first part also says which trees are `gone`, so that a broker that has just started knows what its
+    clients may miss. `knows_gone`: of these, the sender has heard for as long as events are kept.
     """
 
     advertisements: tuple[Advertise, ...]
     subscriptions: tuple[Subscribe, ...]
     part: int = 0
     more: bool = False
+    gone: tuple[Felled, ...] = ()
+    knows_gone: bool = False
+
+    def aged(self, seconds: float) -> "Sync":  # noqa: D102
+        return msgspec.structs.replace(self, gone=tuple(felled.aged(seconds) for felled in self.gone))
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102
         counts = {"advertisements": len(self.advertisements), "subscriptions": len(self.subscriptions)}

@@ -59,13 +59,13 @@ class Offer(_Request, frozen=True, tag="offer"):
     """Advertise, or have another filter under the same key.
 
     Who comes from another broker says how often it has begun anew (`turn`), and what was acknowledged there:
-    how long ago, and how many events.
+    how long ago, how many events, and in which turn (0: in several).
     """
 
     key: ClientKey
     filter: FilterText
     turn: _Count = 0
-    acked: Annotated[tuple[tuple[_Seconds, _Count], ...], msgspec.Meta(max_length=ACKED_MAX)] = ()
+    acked: Annotated[tuple[tuple[_Seconds, _Count, _Count], ...], msgspec.Meta(max_length=ACKED_MAX)] = ()
 
 
 class Unoffer(_Request, frozen=True, tag="unoffer"):

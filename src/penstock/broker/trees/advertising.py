@@ -7,10 +7,10 @@ from penstock.broker.trees.catching import Catching
 from penstock.broker.trees.outbox import Outbox
 from penstock.broker.trees.publishers import NOBODY, Publisher
 from penstock.broker.trees.subscribing import Subscribing
-from penstock.broker.trees.trees import HERE, Branch, Trees
+from penstock.broker.trees.trees import HERE, Branch, Stump, Trees
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Tree
-from penstock.wire.messages import Advertise, Lost, Unadvertise, Unreachable
+from penstock.wire.messages import Advertise, Felled, Lost, Unadvertise, Unreachable
 
 
 class Advertising:
@@ -46,7 +46,25 @@ class Advertising:
             if branch.way is not None and branch.way != link
         )
 
-    def _advertise(self, tree: Tree, branch: Branch, now: float) -> Advertise:
+    def gone(self, since: float, now: float) -> tuple[Felled, ...]:
+        """The trees to which there is no way since a time or later, for a neighbour that has just started."""
+        return tuple(
+            Felled(self._advertise(tree, stump, now), now - stump.since, stump.unadvertised)
+            for tree, stump in self._trees.gone_since(since)
+        )
+
+    def on_gone(self, gone: tuple[Felled, ...], now: float, *, all_of_them: bool) -> None:
+        """A neighbour knows of trees that are gone, perhaps of all; clients may have missed something."""
+        new: list[tuple[Tree, Stump]] = []
+        for felled in gone:
+            said, since = felled.tree, now - felled.seconds
+            publisher = Publisher.of(said, now)
+            stump = Stump(said.epoch, felled.unadvertised, since, True, said.filter, publisher)
+            if self._trees.remember(said.tree, stump):
+                new.append((said.tree, stump))
+        self._catching.learn(new, now, all_of_them=all_of_them)
+
+    def _advertise(self, tree: Tree, branch: Branch | Stump, now: float) -> Advertise:
         publisher = branch.publisher
         origin, turn, _acked = publisher
         return Advertise(tree, branch.filter, branch.epoch, origin, turn, publisher.ages(now))

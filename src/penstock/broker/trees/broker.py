@@ -27,6 +27,7 @@ from penstock.broker.trees.catching import ANSWERED_KEEPS, Catching
 from penstock.broker.trees.outbox import Outbox
 from penstock.broker.trees.pathways import Pathways
 from penstock.broker.trees.publishers import Publisher
+from penstock.broker.trees.reports import SILENT
 from penstock.broker.trees.sessions import Arrival, LinkState
 from penstock.broker.trees.subscribing import Subscribing
 from penstock.broker.trees.trees import HERE, Trees
@@ -53,6 +54,9 @@ from penstock.wire.messages import (
 )
 
 _OF_CLIENTS: Final = (Advertise, Unadvertise, Subscribe, Unsubscribe)
+
+_GONE_MAX: Final = 1_000
+"""Trees that are gone, of which a neighbour is told, the last ones. Each has a filter, which may be long."""
 
 _RETIRING_MAX: Final = 10_000
 """Trees that are kept though nothing more is published on them, the last ones."""
@@ -100,12 +104,20 @@ class Broker:
         self._subscribing = Subscribing(self.table, self.trees, clients, outbox, make_scheme, slice_size)
         self._slice_size = slice_size
         self._catching = catching = Catching(
-            self.table, self.trees, clients, outbox, self._subscribing, keep=keep, linger=linger
+            self.table,
+            self.trees,
+            clients,
+            outbox,
+            self._subscribing,
+            keep=keep,
+            linger=linger,
+            own_trees=not advertisements,
         )
         self._advertising = Advertising(
             name, incarnation, self.trees, self._subscribing, outbox, catching, clients, linger
         )
         self._away: set[str] = set()
+        own = None if advertisements else self._new_name()
         pathways = Pathways(
             self.table,
             self.trees,
@@ -114,7 +126,7 @@ class Broker:
             self._away,
             scheme,
             catching,
-            advertisements=advertisements,
+            own=own,
         )
         self._forwarding = Forwarding(pathways, clients, matching, keeps=keep > 0)
         self._keep = keep
@@ -136,8 +148,8 @@ class Broker:
             Replayed: self._on_replayed,
             Ending: self._on_ending,
         }
-        if not advertisements:
-            self._advertising.plant(self._new_name(), EVERYTHING, 0, HERE, 0.0)
+        if own is not None:
+            self._advertising.plant(own, EVERYTHING, 0, HERE, 0.0)
 
     @property
     def schemes(self) -> dict[str, Scheme]:
@@ -252,7 +264,9 @@ class Broker:
             self._refuse(link, why_not)
             return
         if not self._advertisements:
-            return
+            if not self._keep:
+                return
+            predicate = SILENT
         known = client.advertisements
         before = known.get(message.tree)
         known[message.tree] = tree = self._new_name()
@@ -343,11 +357,15 @@ class Broker:
         advertised = self._advertising.offered_to(link, now)
         asked = self._subscribing.asked_of(link)
         size = self._slice_size
+        gone = self._advertising.gone(now - ANSWERED_KEEPS * self._keep, now) if self._keep else ()
+        knows_gone = self._catching.knows_gone(now) and len(gone) <= _GONE_MAX
+        gone = gone[-_GONE_MAX:]
         for part, at in enumerate(range(0, max(1, len(asked)), size)):
             more = at + size < len(asked)
-            message = Sync(state.session, state.sent, advertised, asked[at : at + size], part, more)
+            some = asked[at : at + size]
+            message = Sync(state.session, state.sent, advertised, some, part, more, gone, knows_gone)
             self._outbox.send(link, message)
-            advertised = ()
+            advertised, gone = (), ()
 
     def _on_control(self, message: Control, link: str, now: float) -> None:
         if self._is_next(message, link, now):
@@ -412,6 +430,7 @@ class Broker:
         if not message.part:
             silent = self._lease or 0.0
             self._advertising.on_all(message.advertisements, link, now, anew=anew, silent=silent)
+            self._advertising.on_gone(message.gone, now, all_of_them=message.knows_gone)
         for subscription in message.subscriptions:
             self._subscribing.on_subscribe(subscription, link)
             state.synced.add(subscription.key)

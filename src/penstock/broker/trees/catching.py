@@ -22,6 +22,7 @@ from penstock.broker.effects import UNKNOWN, Behind, Missed, Replay
 from penstock.broker.table import Table
 from penstock.broker.trees.outbox import Outbox
 from penstock.broker.trees.publishers import Publisher
+from penstock.broker.trees.reports import reported
 from penstock.broker.trees.subscribing import Subscribing
 from penstock.broker.trees.trees import HERE, Stump, Trees
 from penstock.filters.predicate import Predicate
@@ -94,8 +95,12 @@ class Catching:
         *,
         keep: float,
         linger: float,
+        own_trees: bool,
     ) -> None:
-        """`keep`: how long brokers keep events; `linger`: at least how long they wait for who is away."""
+        """`keep`: how long brokers keep events; `linger`: at least how long they wait for who is away.
+
+        `own_trees`: events come along trees of the brokers themselves (see `reports`).
+        """
         self._gaps: dict[Tree, Gap] = {}
         self._of_origin: dict[str, dict[Tree, None]] = {}
         """The trees with gaps, by who publishes on them."""
@@ -106,12 +111,17 @@ class Catching:
         self._subscribing = subscribing
         self._keep = keep
         self._linger = linger
+        self._own_trees = own_trees
         self.is_on = keep > 0
         """Whether brokers keep anything."""
         self._gone: dict[str, list[tuple[Tree, Stump]]] = {}
         """Of clients that have come: the trees that are gone, and that they may have missed events of."""
         self._asked = 0
         self._began_at = float("inf")
+        self._is_news = False
+        """Whether a publisher has said lately what was acknowledged."""
+        self._is_taught = False
+        """Whether a neighbour has told all that this broker is too young to know."""
         self._behind: set[str] = set()
         """The clients that know that events are yet to come."""
 
@@ -164,7 +174,8 @@ class Catching:
             self._weigh(earlier)
 
     def _has_earlier(self, origin: str, turn: int) -> bool:
-        return any(self._trees.publisher(other).turn < turn for other in self._trees.of_origin(origin))
+        known = (other for other in self._trees.of_origin(origin) if other in self._trees)
+        return any(self._trees.publisher(other).turn < turn for other in known)
 
     def miss_gone(self, link: str, predicate: Predicate, since: float, now: float) -> None:
         """A client that has come may have missed events of trees that are gone."""
@@ -174,6 +185,24 @@ class Catching:
         if gone is None:
             # A client may have very many subscriptions, and all of them have missed the same time.
             gone = self._gone[link] = self._trees.gone_for(since, self._keep)
+        self._miss_stumps(link, predicate, since, gone, now)
+
+    def learn(self, new: list[tuple[Tree, Stump]], now: float, *, all_of_them: bool) -> None:
+        """A neighbour has said which trees are gone that were not known here; perhaps all there are."""
+        self._is_taught |= all_of_them
+        if not new:
+            return
+        self._gone.clear()
+        for link, client in self._clients.items():
+            since = client.missing_since
+            if since is not None and now - client.came_at < self._keep:
+                gone = [(tree, stump) for tree, stump in new if stump.is_for(since, self._keep)]
+                for predicate in self._subscribing.wanted_by(link) if gone else ():
+                    self._miss_stumps(link, predicate, since, gone, now)
+
+    def _miss_stumps(
+        self, link: str, predicate: Predicate, since: float, gone: list[tuple[Tree, Stump]], now: float
+    ) -> None:
         for tree, stump in gone:
             if overlaps(predicate, stump.filter):
                 self._behind.add(link)
@@ -211,6 +240,7 @@ class Catching:
         if earlier is not None and publisher.turn <= earlier.left.turn:
             # Whoever may have missed something asks for it on this tree.
             self._close(_EARLIER + publisher.origin)
+        self._is_news |= bool(publisher.acked)
         for other in list(self._of_origin.get(publisher.origin, ())) if publisher.origin else ():
             if other != tree:
                 self._weigh(other)
@@ -219,19 +249,22 @@ class Catching:
         """Whether anything can be missing of a tree, by what its publisher says that left it.
 
         The broker that it left has waited for a while before it acknowledged what it could not pass on. Those
-        that it has been at since may not have known that anybody here is to be waited for.
+        that it has been at since may not have known that anybody here is to be waited for; but where their
+        trees are known here, what is missing of these is asked for by itself.
         """
         gap = self._gaps[tree]
-        left = gap.left
-        for other in self._trees.of_origin(left.origin) if left.origin else ():
-            publisher = self._trees.publisher(other)
-            if publisher.turn > left.turn:
-                waited = self._linger if publisher.turn == left.turn + 1 else 0.0
-                gap.count = publisher.acked_since(gap.since + waited)
-                if not gap.count:
-                    self._answer(tree, 0)
-                    return False
-        return True
+        origin, turn, _acked = gap.left
+        known = {other.turn: other for other in map(self._trees.publisher, self._trees.of_origin(origin))}
+        if not origin or not known or (last := max(known)) <= turn:
+            return True
+        others = known.keys() - (() if tree.startswith(_EARLIER) else {turn})
+        if any(link != OWN and link not in self._clients for link in gap.askers):
+            # What is known here need not be known to a neighbour that asks.
+            others = set()
+        gap.count = known[last].acked_since(gap.since, {turn}, self._linger, others)
+        if not gap.count:
+            self._answer(tree, 0)
+        return bool(gap.count)
 
     def _ask(self, tree: Tree, now: float) -> None:
         gap, branch = self._gaps[tree], self._trees.get(tree)
@@ -250,17 +283,24 @@ class Catching:
         """Time has passed: have clients know what is still missing, of trees that may come back."""
         self._began_at = min(self._began_at, now)
         self._expire(now)
-        known = [tree for tree in self._gaps if tree in self._trees]
-        behind = self._tell_clients(known, now)
-        if len(known) < len(self._gaps) or now - self._began_at < self._keep:
-            # Of trees that may come back, or are yet to be heard of, nobody knows what is missing.
+        behind = self._tell_clients([tree for tree in self._gaps if tree in self._trees], now)
+        if not self.knows_gone(now):
+            # Of trees that are yet to be heard of, nobody knows what is missing.
             return
+        for tree in self._gaps:
+            if tree not in self._trees:
+                # It may come back.
+                behind |= self._affected(tree)
         for link in sorted(self._behind.difference(behind)):
             client = self._clients.get(link)
             if client is None or now - client.came_at > _LEARNT_S:
                 self._behind.discard(link)
                 # It asks its next broker for no more than what it misses then.
                 self._outbox.effects += [Behind(link, 0.0)] if client is not None else []
+
+    def knows_gone(self, now: float) -> bool:
+        """Whether this broker has heard of all trees of which clients may have missed events."""
+        return self._is_taught or now - self._began_at >= self._keep
 
     def _expire(self, now: float) -> None:
         """Of what nobody has answered for as long as it is kept, tell clients that it may be missing."""
@@ -269,11 +309,14 @@ class Catching:
             if gap.number:
                 # There is a path, and an answer under way.
                 continue
+            is_last = any(asker.until <= now for asker in gap.askers.values())
+            # Of what publishers say, nothing is certain before they have had the time to.
+            is_harmless = (self._is_news or is_last) and self._is_harmless(tree, gap)
             # Whose publisher is elsewhere by now will hardly be answered.
             sooner = (ANSWERED_KEEPS - 1) * self._keep if gap.count else 0.0
             due = [link for link, asker in gap.askers.items() if asker.until - sooner <= now]
             for link in due:
-                for client in self._clients_of(tree, link):
+                for client in self._clients_of(tree, link) if not is_harmless else ():
                     found.setdefault(client, []).append(gap.count)
                 if tree in self._trees:
                     # It may come back, and then there is an answer to what it still keeps.
@@ -282,7 +325,21 @@ class Catching:
                     del gap.askers[link]
             if not gap.askers:
                 self._close(tree)
+        self._is_news = False
         self._tell_missed(found)
+
+    def _is_harmless(self, tree: Tree, gap: Gap) -> bool:
+        """Whether nothing can be missing of a broker's own tree, by what its publishers say.
+
+        Of the others it is known as soon as their publisher says so (`_weigh`).
+        """
+        if not self._own_trees or (self._began_at > gap.since and not self._is_taught):
+            # In an earlier life, more publishers may have been known.
+            return False
+        apart_since = gap.since - ANSWERED_KEEPS * self._keep
+        count = reported(self._trees, tree, gap.since, self._linger, apart_since)
+        gap.count = count or UNKNOWN
+        return count == 0
 
     def _tell_missed(self, found: dict[str, list[int]]) -> None:
         """Tell clients of events that are lost with the broker that kept them; how many, if that is known."""

@@ -7,8 +7,9 @@ from penstock.broker.clients import Client, Clients
 from penstock.broker.table import Table
 from penstock.broker.trees.catching import Catching
 from penstock.broker.trees.outbox import Outbox
-from penstock.broker.trees.trees import HERE, Trees
+from penstock.broker.trees.trees import Trees
 from penstock.filters.predicate import Predicate
+from penstock.model.names import Tree
 from penstock.routing.schemes.scheme import Scheme
 from penstock.wire.blocks import Header
 from penstock.wire.messages import Events
@@ -27,8 +28,9 @@ class Pathways:
         scheme: Scheme,
         catching: Catching,
         *,
-        advertisements: bool,
+        own: Tree | None,
     ) -> None:
+        """`own`: the tree of all that is published here, if there are no others."""
         self.links = outbox.links
         self.trees = trees.names()
         self._trees = trees
@@ -36,19 +38,17 @@ class Pathways:
         self._table = table
         self._clients = clients
         self._floods = scheme.floods
-        self._advertisements = advertisements
+        self._own = own
         self.match = table.match
         self.asks = catching.asks
 
     def tree_of(self, client: Client, key: str) -> tuple[str, Predicate] | None:
         """The tree of an advertisement; without advertisements, that of the broker itself."""
-        if self._advertisements:
-            tree = client.advertisements.get(key)
-            return None if tree is None else (tree, self._trees[tree].filter)
-        own = self._trees.any_through(HERE)
-        if own is None:
-            return None
-        return own, client.grants.advertise or self._trees[own].filter
+        if self._own is not None:
+            branch = self._trees.get(self._own)
+            return None if branch is None else (self._own, client.grants.advertise or branch.filter)
+        tree = client.advertisements.get(key)
+        return None if tree is None else (tree, self._trees[tree].filter)
 
     def wanting(self, events: Events, found: Any, header: Header, link: str) -> Iterable[tuple[str, Events]]:
         """The links that want events, with those that each wants."""

@@ -5,6 +5,7 @@ knows, and says so at its next broker, with its advertisement. So a broker that 
 learns from the new one whether it can have missed anything, and how much at most.
 """
 
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 from penstock.wire.messages import Advertise
@@ -17,21 +18,34 @@ class Publisher(NamedTuple):
     """In whose name its events are numbered, at whichever broker it is; "" if that is not one publisher."""
     turn: int = 0
     """How often it has begun anew; so of two trees, the later one."""
-    acked: tuple[tuple[float, int], ...] = ()
-    """When earlier brokers acknowledged its events, and how many: none of a group later than its time."""
+    acked: tuple[tuple[float, int, int], ...] = ()
+    """When earlier brokers acknowledged its events, how many, and in which turn (0: in several).
+
+    None of a group was acknowledged later than its time."""
 
     @classmethod
     def of(cls, message: Advertise, now: float) -> "Publisher":
         """The publisher that an advertisement names. What travels is how long ago something was."""
-        return cls(message.origin, message.turn, tuple((now - age, count) for age, count in message.acked))
+        acked = tuple((now - age, count, turn) for age, count, turn in message.acked)
+        return cls(message.origin, message.turn, acked)
 
-    def ages(self, now: float) -> tuple[tuple[float, int], ...]:
+    def ages(self, now: float) -> tuple[tuple[float, int, int], ...]:
         """How long ago its events were acknowledged, for an advertisement."""
-        return tuple((max(0.0, now - at), count) for at, count in self.acked)
+        return tuple((max(0.0, now - at), count, turn) for at, count, turn in self.acked)
 
-    def acked_since(self, time: float) -> int:
-        """How many events earlier brokers have acknowledged since a time, at most."""
-        return sum(count for at, count in self.acked if at >= time)
+    def acked_since(
+        self, time: float, turns: Container[int], waited: float, others: Container[int] = ()
+    ) -> int:
+        """How many events may have been missed since a time, at most, by what earlier brokers acknowledged.
+
+        Those of `turns` waited so long for who was away before they acknowledged anything. Events of `others`
+        are somebody else's affair. Brokers of all further turns may not have known of anybody to wait for.
+        """
+        return sum(
+            count
+            for at, count, turn in self.acked
+            if turn not in others and at >= (time + waited if turn in turns else time)
+        )
 
 
 NOBODY: Final = Publisher()

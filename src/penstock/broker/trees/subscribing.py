@@ -197,6 +197,8 @@ class Subscribing:
 
         `on_bound` is told of each client that wants something of it, once, and when.
         """
+        if not predicate.filters:
+            return
         if self._names is None:
             self._names = [(link, list(client.names)) for link, client in self._clients.items()]
         if self._names:
@@ -209,6 +211,12 @@ class Subscribing:
     def bound_clients(self, tree: Tree) -> list[str]:
         """The clients that want events of a tree."""
         return [link for link in self._table.bound_links(tree) if link in self._clients]
+
+    def wanted_by(self, link: str) -> list[Predicate]:
+        """What a client wants."""
+        names = self._clients[link].names
+        found = (self._table.get(Source(link, name)) for name in names)
+        return [entry.filter for entry in found if entry is not None]
 
     def unbind(self, tree: Tree) -> None:
         """What clients want does not come along this tree any more."""

@@ -54,6 +54,10 @@ class Stump(NamedTuple):
     filter: Predicate
     publisher: Publisher
 
+    def is_for(self, since: float, keep: float) -> bool:
+        """Whether somebody who was away since a time may have missed events of it."""
+        return self.used and self.since > (since + keep if self.unadvertised else since - keep)
+
 
 class Trees:
     """The advertisements that a broker knows (the papers' SRT)."""
@@ -120,10 +124,6 @@ class Trees:
         """A neighbour is gone: nothing can be asked of it."""
         self._left.pop(link, None)
 
-    def any_through(self, link: str) -> Tree | None:
-        """One of them, if there is any."""
-        return next(iter(self.through(link)), None)
-
     def is_news(self, tree: Tree, epoch: int) -> bool:
         """Whether a copy of an advertisement is the first of its epoch."""
         known = self._known.get(tree) or self._stumps.get(tree)
@@ -159,8 +159,37 @@ class Trees:
         return float("-inf") if stump is None else stump.since
 
     def of_origin(self, origin: str) -> list[Tree]:
-        """The trees on which the same publisher publishes, or did at its earlier brokers."""
+        """The trees on which the same publisher publishes, or did at its earlier brokers; also those gone."""
         return list(self._of_origin.get(origin, ()))
+
+    def origins(self) -> Iterator[list[Tree]]:
+        """The trees of each publisher, also those that are gone."""
+        return (list(trees) for trees in self._of_origin.values())
+
+    def gone_since(self, since: float) -> Iterator[tuple[Tree, Stump]]:
+        """The trees that are gone, or to which there is no way, since a time or later."""
+        for tree, stump in self._stumps.items():
+            if stump.since >= since and stump.used:
+                yield tree, stump
+        for tree, branch in self.orphans():
+            if branch.orphan_since >= since:
+                yield (
+                    tree,
+                    Stump(branch.epoch, False, branch.orphan_since, True, branch.filter, branch.publisher),
+                )
+
+    def remember(self, tree: Tree, stump: Stump) -> bool:
+        """A neighbour knows of a tree that is gone; return whether that is news."""
+        if tree in self._known or tree in self._stumps:
+            return False
+        if stump.publisher.origin:
+            self._of_origin.setdefault(stump.publisher.origin, {})[tree] = None
+        self._put_stump(tree, stump)
+        return True
+
+    def stump(self, tree: Tree) -> Stump | None:
+        """What is remembered of a tree that is gone."""
+        return self._stumps.get(tree)
 
     def publisher(self, tree: Tree) -> Publisher:
         """Who publishes on a tree, as far as that is known."""
@@ -175,11 +204,7 @@ class Trees:
 
         What was published on one that was unadvertised could be had for so long after it was published.
         """
-        return [
-            (tree, stump)
-            for tree, stump in self._stumps.items()
-            if stump.used and stump.since > (since + keep if stump.unadvertised else since - keep)
-        ]
+        return [(tree, stump) for tree, stump in self._stumps.items() if stump.is_for(since, keep)]
 
     def last_epoch(self, tree: Tree) -> int:
         """The highest epoch that has been seen of a tree."""
@@ -211,17 +236,23 @@ class Trees:
     def fell(self, tree: Tree, since: float, *, unadvertised: bool, used: bool = True) -> None:
         """Forget a tree, but for its stump: since when it is gone, or since when there was no way to it."""
         branch = self._known.pop(tree)
-        origin = branch.publisher.origin
+        self._leave(tree, branch.way)
+        for link in list(self._left):
+            self._stay(tree, link)
+        self._put_stump(tree, Stump(branch.epoch, unadvertised, since, used, branch.filter, branch.publisher))
+
+    def _put_stump(self, tree: Tree, stump: Stump) -> None:
+        self._stumps[tree] = stump
+        while len(self._stumps) > _STUMPS_MAX:
+            self._uproot(next(iter(self._stumps)))
+
+    def _uproot(self, tree: Tree) -> None:
+        """Remember nothing of a tree that is gone."""
+        origin = self._stumps.pop(tree).publisher.origin
         if origin:
             del self._of_origin[origin][tree]
             if not self._of_origin[origin]:
                 del self._of_origin[origin]
-        self._leave(tree, branch.way)
-        for link in list(self._left):
-            self._stay(tree, link)
-        self._stumps[tree] = Stump(branch.epoch, unadvertised, since, used, branch.filter, branch.publisher)
-        while len(self._stumps) > _STUMPS_MAX:
-            del self._stumps[next(iter(self._stumps))]
 
     def orphans(self) -> Iterator[tuple[Tree, Branch]]:
         """The trees to which the way is lost."""

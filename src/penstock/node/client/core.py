@@ -152,7 +152,7 @@ class ClientCore:
             if isinstance(request, Offer):
                 request = self._offer(request.request, request.key, request.filter)
             self._say(request)
-        return self.outlet.use(session)
+        return self.outlet.use(session, self._turn)
 
     def _offer(self, number: int, key: int, text: str) -> Offer:
         """An advertisement, with what brokers have acknowledged of what was published under it."""

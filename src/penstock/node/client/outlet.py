@@ -109,12 +109,16 @@ class Outlet:
         self._when_settled: list[Callable[[], object]] = []
         self._rejected: dict[tuple[str, int], str] = {}
         self._acked: dict[str, Acknowledged] = {}
+        self._turn = 0
         self._accepted: dict[tuple[str, int], float] = {}
         """When blocks were accepted that are not acknowledged in full, by key and first number."""
 
-    def use(self, session: Session) -> int:
-        """Send by a new session, again what was not acknowledged in the old one; return how many events."""
-        old, self._session = self._session, session
+    def use(self, session: Session, turn: int) -> int:
+        """Send by a new session, again what was not acknowledged in the old one; return how many events.
+
+        `turn`: how often a session has begun.
+        """
+        old, self._session, self._turn = self._session, session, turn
         again, mark = 0, self._world.mark()
         for block, custody in old.hand_over() if old is not None else ():
             accepted_at = self._accepted.get((block.header.tree, int(block.numbers[0])))
@@ -208,7 +212,7 @@ class Outlet:
 
     def _done(self, key: str, first: int, last: int, gathering: _Gathering) -> None:
         self._accepted.pop((key, first), None)
-        self._acked.setdefault(key, Acknowledged()).note(last - first, self._world.time())
+        self._acked.setdefault(key, Acknowledged()).note(last - first, self._world.time(), self._turn)
         self._reached(key, first, last, gathering, Stage.HANDLED)
         if self._rejected:
             for number in range(first, last):
@@ -235,8 +239,8 @@ class Outlet:
         if not self._open:
             self._tell(self._when_settled)
 
-    def acked(self, key: str) -> tuple[tuple[float, int], ...]:
-        """How long ago brokers have acknowledged events of an advertisement, and how many, in groups."""
+    def acked(self, key: str) -> tuple[tuple[float, int, int], ...]:
+        """How long ago brokers have acknowledged events of an advertisement, how many, and in which turn."""
         known = self._acked.get(key)
         return () if known is None else known.ages(self._world.time())
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from penstock.broker.trees.broker import Broker
+from penstock.broker.trees.reports import SILENT
 from penstock.broker.trees.trees import HERE
 from penstock.errors import PenstockError
 from penstock.model.names import Tree
@@ -58,7 +59,9 @@ class Ways(Checker):
             published = broker.trees.through(HERE) - broker.retiring
             here = sorted(str(broker.trees[tree].filter) for tree in published)
             wanted = sorted(advertised.get(name, []))
-            if here != (wanted if self.network.settings.advertisements else ["true"]):
+            if not self.network.settings.advertisements:
+                here, wanted = [text for text in here if text != str(SILENT)], ["true"]
+            if here != wanted:
                 yield f"{name} advertises {here}, its clients {wanted}"
 
     def _walk(self, brokers: dict[str, Broker], tree: Tree) -> Iterator[str]:
