@@ -59,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
     skip = options.unsupported == "skip"
     unsupported = matcher.observed.skipping if skip else options.unsupported
     reading = EventOptions(families=families, nulls=tuple(options.null), unsupported=unsupported)
-    answering = Answering(matcher, families, _output(options))
+    tally = None if options.summary is None else Tally()
+    answering = Answering(matcher, families, _output(options), tally)
     pace = Pace()
     with _writing(options, answering.nothing) as write, progress("events", size_of_all(events)) as advance:
         chunks = read_chunks(events, reading, advance, pace, at_once=options.line_buffered)
@@ -76,8 +77,8 @@ def run(options: argparse.Namespace) -> int:
             raise
         # Before the output takes its place: with --strict there is none.
         _report(matcher.disagreements(), answering.unseen, strict=options.strict)
-    if options.summary is not None:
-        _print_summary(answering.tally.summary(matcher.ids()), options.summary)
+    if tally is not None:
+        _print_summary(tally.summary(matcher.ids()), options.summary)
     return 0
 
 
@@ -159,10 +160,16 @@ def _check_columns(matcher: Matcher, events: Sequence[Source]) -> None:
 class Answering:
     """Matches chunks, in any thread."""
 
-    def __init__(self, matcher: Matcher, families: Iterable[str] = (), output: Output = "lines") -> None:
+    def __init__(
+        self,
+        matcher: Matcher,
+        families: Iterable[str] = (),
+        output: Output = "lines",
+        tally: Tally | None = None,
+    ) -> None:
         self._matcher = matcher
         self._output = output
-        self.tally = Tally()
+        self._tally = tally
         self._families = _Families(families)
         self._wanted = Wanted(matcher.names)
         self.nothing = matcher.match_batch([])
@@ -186,7 +193,8 @@ class Answering:
         chunk.look(self._matcher.observed)
         matches = self._matcher.match_encoded(batch)
         hits = np.flatnonzero(np.diff(matches.offsets))
-        self.tally.see(matches, int(np.count_nonzero(batch.count >= 0)))
+        if self._tally is not None:
+            self._tally.see(matches, int(np.count_nonzero(batch.count >= 0)))
         if self._output == "nothing":
             return memoryview(b"")
         if self._rows is not None:
