@@ -8,7 +8,8 @@ everywhere: each constant, its neighbours on both sides, each family's extremes,
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from penstock.filters.constraint import Constraint
 from penstock.filters.expression import And, Expression, Not, Or
@@ -70,7 +71,27 @@ def like(text: str, pattern: str) -> bool:
     return re.fullmatch(regex, text, re.DOTALL) is not None
 
 
-OPERATORS = {
+def ilike(text: str, pattern: str) -> bool:
+    """ILIKE, character by character: each is like those that have its simple case folding."""
+    return like("".join(map(folded, text)), "".join(map(folded, pattern)))
+
+
+def folded(character: str) -> str:
+    """Unicode's simple case folding, as Python's tables have it."""
+    full = character.casefold()
+    return full if len(full) == 1 else character.lower() if len(character.lower()) == 1 else character
+
+
+def regexp(text: str, expression: str) -> bool:
+    """An expression that both understand, found by Python's, which backtracks; `$` is the end of the text."""
+    if expression.startswith("(?i)"):
+        text, pieces = "".join(map(folded, text)), re.findall(r"\\.|[^\\]+", expression.removeprefix("(?i)"))
+        expression = "".join(piece if piece[0] == "\\" else "".join(map(folded, piece)) for piece in pieces)
+    expression = re.sub(r"\\z", r"\\Z", re.sub(r"(?<!\\)\$", r"\\Z", expression))
+    return re.search(expression, text, re.ASCII) is not None
+
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": lambda v, c: v == c,
     "!=": lambda v, c: v != c,
     "<": lambda v, c: v < c,
@@ -83,6 +104,8 @@ OPERATORS = {
     "suffix": lambda v, c: v.endswith(c),
     "substring": lambda v, c: c in v,
     "like": like,
+    "ilike": ilike,
+    "regexp": regexp,
 }
 
 
@@ -110,6 +133,7 @@ def neighbours(value: State) -> Iterator[State]:
         yield value + "\0"
         yield value + "a"
         yield value[:-1]
+        yield value.swapcase()
         if value:
             last = ord(value[-1])
             yield from (value[:-1] + chr(near) for near in (last - 1, last + 1) if _is_character(near))

@@ -30,6 +30,8 @@ NUMBERS = (
 )
 STRINGS = (
     "",
+    "A",
+    "AbC",
     "a",
     "a\0",
     "ab",
@@ -49,6 +51,28 @@ STRINGS = (
 PATTERNS = (
     *("", "%", "_", "a", "a%", "%a", "%b%", "_%", "%_", "%_%_%", "a_", "a_%", "ab%b", "a%b%c", "%ab", "%b%a"),
     *("_b%", "\\%", "%\\_", "\\\\%", "a\\%%", "%ba%", "ab%", "a%c", "__", "%\ud7ff"),
+    *("A", "A%", "%B%", "1B%", "%\u1e9e", "K_"),
+)
+REGEXES = (
+    *(
+        "",
+        "a",
+        "^a",
+        "b$",
+        "^ab$",
+        "a.c",
+        "^a.?b",
+        "[^a]",
+        "(a|b)c",
+        "a|^b",
+        "^$",
+        "b+",
+        "(ab)*c",
+        r"\bb",
+        r"a\B",
+        ".",
+    ),
+    *("(?i)A", "(?i)^aB.", "(?i)[A-B]{2}", "(?s)^.b", "(?s)^a.*c$", "c{2}", r"[\d\s]", "^[^\ud7ff]*$"),
 )
 TIMES = tuple(Time(n) for n in (-(2**63), -1, 0, 1, 10**9, 1_357_016_400 * 10**9, 2**63 - 1))
 BOOLS = (False, True)
@@ -95,7 +119,10 @@ def pattern_constraints(names: tuple[str, ...] = NAMES) -> st.SearchStrategy[Con
     operators = ("suffix", "not suffix", "substring", "not substring")
     return st.one_of(
         st.builds(Constraint, name, st.sampled_from(operators), values(STRINGS)),
-        st.builds(Constraint, name, st.sampled_from(("like", "not like")), values(PATTERNS)),
+        st.builds(
+            Constraint, name, st.sampled_from(("like", "not like", "ilike", "not ilike")), values(PATTERNS)
+        ),
+        st.builds(Constraint, name, st.sampled_from(("regexp", "not regexp")), values(REGEXES)),
     )
 
 

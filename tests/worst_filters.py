@@ -40,6 +40,12 @@ POPULATION = 60
 ATTRIBUTES = ("x", "y", "z", "a", "b", "s", "t")
 LIKES = ("%{}%", "%{}", "{}%", "%{}_", "_{}%", "a%{}%b", "%_{}_%", "_%{}")
 
+REGEXES = (
+    *("{0}+[{0}b]{{{1}}}", "({0}?b?){{{1}}}", "^({0}|b)*c{{{1}}}", "(?i)[a-z{0}]+.{{0,{1}}}{0}"),
+    *(r"\b{0}.*\b{1}", "(({0}*)*b|[^{0}])*", "{0}|b|c{1}"),
+)
+MATCHING = ("like", "not like", "ilike", "not ilike", "rlike", "not rlike")
+
 
 @dataclass(order=True)
 class Found:
@@ -167,7 +173,7 @@ def _added(predicate: Predicate) -> list[object]:
 def condition(random: Random) -> str:
     name = random.choice(ATTRIBUTES)
     value = random.randrange(14)
-    match random.randrange(8):
+    match random.randrange(9):
         case 0:
             return f"{name} != {value}"
         case 1:
@@ -178,7 +184,11 @@ def condition(random: Random) -> str:
             return f"{name} not in ({value}, {value + 1 + random.randrange(4)})"
         case 4:
             pattern = random.choice(LIKES).format(random.choice("abcd") * random.randrange(1, 3))
-            return f"{name} {random.choice(('', 'not '))}like '{pattern}'"
+            operator = random.choice(("like", "not like", "ilike", "not ilike"))
+            return f"{name} {operator} '{pattern}'"
+        case 8:
+            pattern = random.choice(REGEXES).format(random.choice("abcd"), 1 + random.randrange(40))
+            return f"{name} {random.choice(('', 'not '))}rlike '{pattern}'"
         case 5:
             return random.choice((f"{name} is null", f"{name} is not null", name))
         case _:
@@ -204,7 +214,7 @@ def _repeated(random: Random, room: int) -> str:
     """One shape over and over, with other values or attributes each time: what attacks look like."""
     inner, outer = random.choice(((" and ", " or "), (" or ", " and ")))
     width = random.randrange(1, 4)
-    operators = [random.choice(("=", "!=", "<", ">", "like", "not like")) for _ in range(width)]
+    operators = [random.choice(("=", "!=", "<", ">", *MATCHING)) for _ in range(width)]
     names = [random.choice(ATTRIBUTES) for _ in range(width)]
     steps = [random.randrange(-2, 3) for _ in range(width)]
     numbered = random.random() < 0.3
@@ -213,7 +223,9 @@ def _repeated(random: Random, room: int) -> str:
         i = len(parts)
         conditions = []
         for name, operator, step in zip(names, operators, steps, strict=True):
-            value = f"'%{i * step}%'" if operator.endswith("like") else str(20 + i * step)
+            value = str(20 + i * step)
+            if operator in MATCHING:
+                value = f"'{i * step}.?a'" if operator.endswith("rlike") else f"'%{i * step}a%'"
             conditions.append(f"{name}{i if numbered else ''} {operator} {value}")
         parts.append("(" + inner.join(conditions) + ")")
         room -= len(parts[-1]) + 5

@@ -250,6 +250,10 @@ _BUILDERS: Final[dict[str, Callable[[object], ValueSet]]] = {
     "not substring": lambda value: not_like(patterns.substring(_text("substring", value))),
     "like": lambda value: like(patterns.from_like(_text("like", value))),
     "not like": lambda value: not_like(patterns.from_like(_text("like", value))),
+    "ilike": lambda value: like(patterns.from_ilike(_text("ilike", value))),
+    "not ilike": lambda value: not_like(patterns.from_ilike(_text("ilike", value))),
+    "regexp": lambda value: like(patterns.from_regex(_text("regexp", value))),
+    "not regexp": lambda value: not_like(patterns.from_regex(_text("regexp", value))),
     "exists": _exists,
     "absent": _absent,
 }
@@ -273,6 +277,10 @@ OPPOSITES: Final = {
     "not substring": "substring",
     "like": "not like",
     "not like": "like",
+    "ilike": "not ilike",
+    "not ilike": "ilike",
+    "regexp": "not regexp",
+    "not regexp": "regexp",
     "exists": "absent",
     "absent": "exists",
 }

@@ -15,6 +15,7 @@ from penstock.filters.filter import Filter
 from penstock.filters.order import LEAST, Point, after_prefix, predecessor, successor
 from penstock.filters.predicate import Predicate
 from penstock.filters.valuesets import Presence, ValueSet
+from penstock.filters.wildcards import RUN
 from penstock.model.limits import LIST_VALUES_MAX
 from penstock.model.values import Family, Time
 
@@ -76,11 +77,15 @@ def _one_or(connective: type[And] | type[Or], parts: list[Expression]) -> Expres
 
 
 def _describe_pattern(name: str, pattern: patterns.Pattern, negation: str) -> Constraint:
-    first, middle, last = pattern.partition(patterns.RUN)
+    if patterns.is_regex(pattern):
+        return Constraint(name, f"{negation}regexp", patterns.regex_text(pattern))
+    if patterns.ignores_case(pattern):
+        return Constraint(name, f"{negation}ilike", patterns.to_like(pattern))
+    first, middle, last = pattern.partition(RUN)
     if middle and not first and not patterns.has_wildcard(last):
         return Constraint(name, f"{negation}suffix", last)
     inner = pattern[1:-1]
-    if pattern == patterns.RUN + inner + patterns.RUN and not patterns.has_wildcard(inner):
+    if pattern == RUN + inner + RUN and not patterns.has_wildcard(inner):
         return Constraint(name, f"{negation}substring", inner)
     return Constraint(name, f"{negation}like", patterns.to_like(pattern))
 

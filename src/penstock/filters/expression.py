@@ -19,7 +19,7 @@ from penstock.filters.disjunction import canonical, unite
 from penstock.filters.filter import NEVER, Filter, box, check_patterns, with_clauses
 from penstock.filters.predicate import Predicate, of_canonical, within_limit
 from penstock.filters.valuesets import ValueSet, intersection_of
-from penstock.filters.work import Work, combining, size_of, weight
+from penstock.filters.work import Work, combining, compiling, size_of, weight
 from penstock.model.limits import DEPTH_MAX
 
 
@@ -47,6 +47,8 @@ Expression = Constraint | And | Or | Not
 def normalise(expression: Expression, work: Work | None = None) -> Predicate:
     """The predicate that the expression says. Raises LimitError when that takes more work than allowed."""
     work = work or Work.of_size(size(expression))
+    if work.strict:
+        work.spend(_compiling(expression))
     predicate = _normalised(expression, work)
     work.check_readable(predicate.filters)
     return predicate
@@ -70,6 +72,15 @@ def size(expression: Expression) -> int:
         return size(expression.part)
     # Something else is refused where its turn comes.
     return size_of(expression.states) if type(expression) is Constraint else 0
+
+
+def _compiling(expression: Expression) -> int:
+    """The steps of making what finds the regular expressions."""
+    if isinstance(expression, And | Or):
+        return sum(map(_compiling, expression.parts))
+    if isinstance(expression, Not):
+        return _compiling(expression.part)
+    return compiling(expression.states) if type(expression) is Constraint else 0
 
 
 def _normalised(expression: Expression, work: Work) -> Predicate:

@@ -1,24 +1,34 @@
-"""Patterns on strings: SQL's LIKE, and with it suffix and substring.
+"""Patterns on strings: SQL's LIKE and ILIKE, with them suffix and substring, and regular expressions.
 
-A pattern is kept as a string in which two lone surrogates stand for the wildcards (no string value can
-hold one): ONE matches any one character, RUN any run of them, also none. Neighbouring wildcards are put
-in one order, so that `%_%` and `_%` are the same pattern.
+A pattern is kept as a string in which lone surrogates stand for the wildcards (no string value can hold
+one): ONE matches any one character, RUN any run of them, also none. Neighbouring wildcards are put in one
+order, so that `%_%` and `_%` are the same pattern.
+
+A pattern that ignores case begins with FOLDED; what follows is folded, and matched with folded texts. If no
+character of it has case, it is kept as a plain one: patterns that match the same are then the same.
+
+A regular expression begins with REGEX. Where LIKE or ILIKE can say the same, it is kept as a pattern for
+these. Relations know of any other one its envelope, a pattern for LIKE or ILIKE that matches more: see
+`regex_patterns`.
 
 Matching never backtracks: literal stretches are found with `str.find`, stretches with a ONE by their
-literal part or, where that is too common, by the shift-and method, a machine word of pattern at a time.
-A pattern of k characters on a string of n costs O(n) and O(n k / 64).
+literal part or, where that is too common, by the shift-and method, a machine word of pattern at a time. A
+pattern of k characters on a string of n costs O(n) and O(n k / 64).
 """
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, NoReturn
 
 from penstock.errors import FilterError, LimitError
+from penstock.filters.automata import machine
+from penstock.filters.folding import caseless_prefix, fold, has_case
+from penstock.filters.regex import is_folded, size_of
+from penstock.filters.regex_patterns import envelope, exact_pattern
+from penstock.filters.wildcards import FOLDED, ONE, REGEX, RUN
 from penstock.model.limits import PATTERN_LENGTH_MAX
 
 Pattern = str
 
-ONE: Final = "\ud800"
-RUN: Final = "\ud801"
 DEFAULT_ESCAPE: Final = "\\"
 
 PORTABLE_ESCAPE: Final = "!"
@@ -32,7 +42,7 @@ def from_like(text: str, escape: str = DEFAULT_ESCAPE) -> Pattern:
     """Read a LIKE pattern; `escape` makes the next `%`, `_` or itself a plain character."""
     if len(escape) != 1 or escape in "%_":
         raise FilterError(f"a LIKE escape is one character other than % and _, not {escape!r:.20}")
-    symbols: list[str] = []
+    read: list[str] = []
     characters = iter(text)
     for character in characters:
         if character == escape:
@@ -41,10 +51,32 @@ def from_like(text: str, escape: str = DEFAULT_ESCAPE) -> Pattern:
                 raise FilterError(
                     f"in the LIKE pattern {text[:60]!r}, {escape!r} must stand before %, _ or {escape!r}"
                 )
-            symbols.append(escaped)
+            read.append(escaped)
         else:
-            symbols.append(RUN if character == "%" else ONE if character == "_" else character)
-    return _canonical("".join(symbols))
+            read.append(RUN if character == "%" else ONE if character == "_" else character)
+    return _canonical("".join(read))
+
+
+def from_ilike(text: str, escape: str = DEFAULT_ESCAPE) -> Pattern:
+    """Read an ILIKE pattern: as LIKE, but case is ignored."""
+    pattern = from_like(text, escape)
+    if not has_case(pattern):
+        return pattern
+    if len(pattern) > PATTERN_LENGTH_MAX:
+        _refuse_length(pattern)
+    return FOLDED + fold(pattern)
+
+
+def from_regex(text: str) -> Pattern:
+    """Read a regular expression, to be found anywhere in a text."""
+    pattern = exact_pattern(text)
+    if pattern[:1] == REGEX:
+        return pattern
+    return (
+        FOLDED + _canonical(pattern[1:])
+        if has_case(pattern[1:]) and pattern[:1] == FOLDED
+        else _canonical(symbols(pattern))
+    )
 
 
 def suffix(text: str) -> Pattern:
@@ -57,8 +89,36 @@ def substring(text: str) -> Pattern:
     return _canonical(RUN + text + RUN)
 
 
+def ignores_case(pattern: Pattern) -> bool:
+    """Whether texts are folded before they are matched."""
+    return pattern[:1] == FOLDED or (pattern[:1] == REGEX and is_folded(pattern[1:]))
+
+
+def is_regex(pattern: Pattern) -> bool:
+    """Whether it is a regular expression, which LIKE and ILIKE cannot say."""
+    return pattern[:1] == REGEX
+
+
+def regex_text(pattern: Pattern) -> str:
+    """A regular expression as it is written."""
+    return pattern[1:]
+
+
+def regex_size(pattern: Pattern) -> int:
+    """The size of a regular expression; 0 for any other pattern."""
+    return size_of(pattern[1:]) if pattern[:1] == REGEX else 0
+
+
+def symbols(pattern: Pattern) -> str:
+    """The characters and wildcards of a pattern, or of the envelope of one; folded if it ignores case."""
+    if pattern[:1] == REGEX:
+        pattern = envelope(pattern)
+    return pattern[1:] if pattern[:1] == FOLDED else pattern
+
+
 def to_like(pattern: Pattern) -> str:
-    """Write a pattern for LIKE, with the default escape."""
+    """Write a pattern for LIKE, or for ILIKE if it ignores case, with the default escape."""
+    pattern = symbols(pattern)
     for plain in (DEFAULT_ESCAPE, "%", "_"):
         pattern = pattern.replace(plain, DEFAULT_ESCAPE + plain)
     return pattern.replace(RUN, "%").replace(ONE, "_")
@@ -87,17 +147,27 @@ def to_portable(text: str) -> tuple[str, str]:
 
 def has_wildcard(pattern: Pattern) -> bool:
     """Whether more than one string can match."""
-    return ONE in pattern or RUN in pattern
+    return ONE in pattern or RUN in pattern or pattern[:1] in (FOLDED, REGEX)
+
+
+def is_prefix(pattern: Pattern) -> bool:
+    """Whether all that is asked for is how a string starts."""
+    return pattern.find(RUN) == len(pattern) - 1 and ONE not in pattern and pattern[:1] not in (FOLDED, REGEX)
 
 
 def literal_prefix(pattern: Pattern) -> str:
     """What every matching string starts with."""
+    if pattern[:1] == REGEX:
+        pattern = envelope(pattern)
+    if pattern[:1] == FOLDED:
+        return caseless_prefix(literal_prefix(pattern[1:]))
     ends = [at for at in (pattern.find(ONE), pattern.find(RUN)) if at >= 0]
     return pattern[: min(ends)] if ends else pattern
 
 
 def length_min(pattern: Pattern) -> int:
-    """The length of the shortest string that matches."""
+    """The length that every matching string has at least: for LIKE, that of the shortest."""
+    pattern = symbols(pattern)
     return len(pattern) - pattern.count(RUN)
 
 
@@ -106,6 +176,10 @@ def matches(pattern: Pattern, text: str) -> bool:
 
     For patterns this is sound: a ONE stands for any symbol but RUN, a literal only for itself.
     """
+    if pattern[:1] == REGEX:
+        return machine(pattern[1:]).finds(fold(text) if is_folded(pattern[1:]) else text)
+    if pattern[:1] == FOLDED:
+        pattern, text = pattern[1:], fold(text)
     # Most pairs have nothing in common, and this tells so at once.
     if longest_literal(pattern) not in text:
         return False
@@ -126,6 +200,17 @@ def matches(pattern: Pattern, text: str) -> bool:
 
 def covers(general: Pattern, special: Pattern) -> bool:
     """Whether every string that matches `special` surely matches `general` (sound, not complete)."""
+    if REGEX in (general[:1], special[:1]):
+        if general[:1] == REGEX:
+            return general == special
+        special = envelope(special)
+    if general[:1] == FOLDED:
+        # What folding does to a text, it does to each of its characters.
+        general, special = general[1:], fold(symbols(special))
+    elif special[:1] == FOLDED:
+        if has_case(general):
+            return False
+        special = special[1:]
     literal = longest_literal(general)
     if literal:
         return literal in special and matches(general, special)
@@ -137,6 +222,10 @@ def covers(general: Pattern, special: Pattern) -> bool:
 
 def disjoint(a: Pattern, b: Pattern) -> bool:
     """Whether surely no string matches both (sound, not complete)."""
+    if REGEX in (a[:1], b[:1]):
+        a, b = (envelope(one) if one[:1] == REGEX else one for one in (a, b))
+    if a[:1] == FOLDED or b[:1] == FOLDED:
+        a, b = fold(symbols(a)), fold(symbols(b))
     if (_is_open(a) and RUN in b) or (_is_open(b) and RUN in a):
         return False
     a_fixed, b_fixed = RUN not in a, RUN not in b
@@ -158,11 +247,11 @@ def _clash(a: str, b: str) -> bool:
     return any(x != y and x != ONE and y != ONE for x, y in pairs)
 
 
-def _canonical(symbols: str) -> Pattern:
-    if RUN in symbols:
+def _canonical(pattern: str) -> Pattern:
+    if RUN in pattern:
         parts: list[str] = []
         wild = ""
-        for symbol in symbols:
+        for symbol in pattern:
             if symbol in (RUN, ONE):
                 wild += symbol
                 continue
@@ -172,11 +261,15 @@ def _canonical(symbols: str) -> Pattern:
             parts.append(symbol)
         if wild:
             parts.append(_ordered(wild))
-        symbols = "".join(parts)
-    if has_wildcard(symbols[:-1]) and len(symbols) > PATTERN_LENGTH_MAX:
-        what = f"a LIKE pattern has {len(symbols):,} characters"
-        raise LimitError(what, "PATTERN_LENGTH_MAX", PATTERN_LENGTH_MAX)
-    return symbols
+        pattern = "".join(parts)
+    if has_wildcard(pattern[:-1]) and len(pattern) > PATTERN_LENGTH_MAX:
+        _refuse_length(pattern)
+    return pattern
+
+
+def _refuse_length(pattern: Pattern) -> NoReturn:
+    what = f"a LIKE pattern has {len(pattern):,} characters"
+    raise LimitError(what, "PATTERN_LENGTH_MAX", PATTERN_LENGTH_MAX)
 
 
 def _ordered(wild: str) -> str:
@@ -194,8 +287,13 @@ def _segments(pattern: Pattern) -> tuple[str, tuple[str, ...], str | None]:
 
 @lru_cache(maxsize=4096)
 def longest_literal(pattern: Pattern) -> str:
-    """The longest stretch without a wildcard, which any text that matches has too."""
-    return max(pattern.replace(ONE, RUN).split(RUN), key=len)
+    """The longest stretch without a wildcard, which any text that matches has too, folded if case is ignored.
+
+    A regular expression stands for itself: it covers no other pattern.
+    """
+    if pattern[:1] == REGEX:
+        return pattern
+    return max(symbols(pattern).replace(ONE, RUN).split(RUN), key=len)
 
 
 def _stands_at(segment: str, text: str, at: int) -> bool:

@@ -21,12 +21,17 @@ import msgspec
 
 from penstock.filters import cuts, patterns
 from penstock.filters.cuts import Cuts
+from penstock.filters.folding import fold, has_case
 from penstock.filters.order import LEAST, after_prefix, successor
-from penstock.filters.patterns import RUN, Pattern
+from penstock.filters.patterns import Pattern
+from penstock.filters.wildcards import RUN
 from penstock.model.values import Family, Time, Value
 
 _POINTS_MAX: Final = 16
 """A string interval of so few values is looked at value by value. ('a' and 'a\\0' are neighbours.)"""
+
+_TRIED_MAX: Final = 16_384
+"""The size of a regular expression times the characters of values that it is tried on: some milliseconds."""
 
 
 class Presence(IntEnum):
@@ -207,7 +212,7 @@ def like(pattern: Pattern) -> ValueSet:
     if not patterns.has_wildcard(pattern):
         return ValueSet(Family.STRING, (pattern, pattern + "\0"))
     cut = prefix_cuts(patterns.literal_prefix(pattern))
-    if pattern.find(RUN) == len(pattern) - 1 and patterns.ONE not in pattern:
+    if patterns.is_prefix(pattern):
         return ValueSet(Family.STRING, cut)
     return ValueSet(Family.STRING, cut, (pattern,))
 
@@ -229,7 +234,8 @@ def _simplified(cut: Cuts, required: tuple[Pattern, ...], forbidden: tuple[Patte
             patterns.disjoint(a, b) for a, b in combinations(required, 2)
         ):
             return ValueSet(Family.STRING, ())
-        kept = cuts.from_intervals([p for i in cuts.intervals(cut) for p in _kept(i, required, forbidden)])
+        good, bad = (tuple(p for p in some if _may_try(p, cut)) for some in (required, forbidden))
+        kept = cuts.from_intervals([p for i in cuts.intervals(cut) for p in _kept(i, good, bad)])
         bare = ValueSet(Family.STRING, kept)
         still_required = tuple(r for r in required if not _implied(r, bare))
         context = ValueSet(Family.STRING, kept, required)
@@ -301,11 +307,17 @@ def _kept(
     return [] if gone else [interval]
 
 
+def _may_try(pattern: Pattern, cut: Cuts) -> bool:
+    """Whether a pattern may be tried on the values of a set: regular expressions only on few short ones."""
+    size = patterns.regex_size(pattern)
+    return not size or size * sum(map(len, cut)) <= _TRIED_MAX
+
+
 def _implied(pattern: Pattern, given: ValueSet) -> bool:
     """Whether every string of the set surely matches the pattern, which not every string does."""
     if any(patterns.covers(pattern, other) for other in given.required):
         return True
-    return _throughout(
+    return _may_try(pattern, given.cuts) and _throughout(
         given.cuts,
         lambda prefix: patterns.covers(pattern, prefix),
         lambda point: patterns.matches(pattern, point),
@@ -318,7 +330,7 @@ def _excluded(pattern: Pattern, given: ValueSet) -> bool:
         patterns.disjoint(pattern, other) for other in given.required
     ):
         return True
-    return _throughout(
+    return _may_try(pattern, given.cuts) and _throughout(
         given.cuts,
         lambda prefix: patterns.disjoint(pattern, prefix),
         lambda point: not patterns.matches(pattern, point),
@@ -326,11 +338,13 @@ def _excluded(pattern: Pattern, given: ValueSet) -> bool:
 
 
 def evidence(given: ValueSet) -> list[str]:
-    """Texts and patterns of a set of strings. A pattern that the set implies covers one of them."""
-    if given.cuts == _ALL_STRINGS:
-        return list(given.required)
-    first = cuts.intervals(given.cuts)[0]
-    return [*given.required, (_points(first) or [_common_prefix(first)])[0]]
+    """Texts and patterns of a set of strings, folded too. A pattern that it implies covers one of them."""
+    found = list(given.required)
+    if given.cuts != _ALL_STRINGS:
+        first = cuts.intervals(given.cuts)[0]
+        found.append((_points(first) or [_common_prefix(first)])[0])
+    found += [patterns.symbols(pattern) for pattern in found if patterns.is_regex(pattern)]
+    return [*found, *(fold(text) for text in found if has_case(text))]
 
 
 def _throughout(cut: Cuts, prefix_test: Callable[[Pattern], bool], point_test: Callable[[str], bool]) -> bool:

@@ -12,8 +12,10 @@ from math import inf
 from typing import Final, NamedTuple, cast
 
 from penstock.filters.order import LEAST, Point, predecessor, successor
-from penstock.filters.patterns import ONE, RUN, Pattern
+from penstock.filters.patterns import Pattern, is_regex, symbols
+from penstock.filters.regex_patterns import example
 from penstock.filters.valuesets import ValueSet
+from penstock.filters.wildcards import ONE, RUN
 from penstock.model.limits import INTEGER_MAX
 from penstock.model.values import Family, Time, Value
 
@@ -105,7 +107,9 @@ def _attempts(states: ValueSet) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def _filled(pattern: Pattern, run: str, one: str) -> str:
-    return pattern.replace(RUN, run).replace(ONE, one)
+    if is_regex(pattern):
+        return example(pattern)
+    return symbols(pattern).replace(RUN, run).replace(ONE, one)
 
 
 def excluded_points(states: ValueSet) -> tuple[Point, ...] | None:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from penstock.errors import LimitError
 from penstock.filters.filter import Filter
+from penstock.filters.patterns import regex_size
 from penstock.filters.valuesets import ValueSet
 from penstock.model.limits import EXPANSION_WORK_MAX
 
@@ -33,6 +34,9 @@ _CHARACTERS: Final = 16
 _COMPARED: Final = 2
 _COMPARED_CHARACTERS: Final = 8
 """Steps that comparing two patterns takes, and how many of their characters are compared in one more."""
+
+_COMPILED: Final = 12
+"""Steps that making an automaton takes for each character or class of a regular expression."""
 
 _READ: Final = 2
 """Characters of a client's text that are read in one step."""
@@ -156,6 +160,12 @@ def weight(f: Filter) -> int:
 def weight_of_patterns(states: ValueSet) -> int:
     """The steps that passing once over the patterns of a value set takes."""
     return sum(1 + len(pattern) // _CHARACTERS for pattern in states.required + states.forbidden)
+
+
+def compiling(states: ValueSet) -> int:
+    """The steps of making what finds the regular expressions of a value set."""
+    found = states.required + states.forbidden
+    return _COMPILED * sum(map(regex_size, found)) if found else 0
 
 
 def combining(sets: Collection[ValueSet]) -> int:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import InputError
 from penstock.matching.ids import INTEGER_LENGTH, INTEGER_MARK, decoded
+from penstock.matching.kernels.patterns import FOLDED, GENERAL, KINDS
 from penstock.matching.kernels.resolve import NUMBERS
 from penstock.model.limits import ID_LENGTH_MAX
 
@@ -45,7 +46,7 @@ SHAPES: Final[dict[str, tuple[str, int]]] = {
     "patterns.program": ("int32", 0),
     "patterns.program_offsets": ("int64", 0),
     "patterns.symbols": ("int32", 0),
-    "patterns.slot_has": ("bool", 0),
+    "patterns.slot_has": ("uint8", 0),
     "filters.ids": ("int32", 0),
     "filters.record": ("uint64", 2),
     "filters.words": ("uint64", 0),
@@ -227,6 +228,8 @@ def _check_cells(look: _Looking, slots: int) -> None:
 
 
 def _check_patterns(look: _Looking, slots: int) -> None:
+    from penstock.matching.kernels.regex import check_programs
+
     nodes, needles = len(look["automaton.fail"]), len(look["needles.offsets"]) - 1
     look.need(nodes, "automaton.fail")
     look.length(nodes, "automaton.needle", "automaton.link")
@@ -246,11 +249,14 @@ def _check_patterns(look: _Looking, slots: int) -> None:
     look.offsets("patterns.needle_patterns", needles + 1, patterns)
     look.length(patterns, "patterns.kind", "patterns.program")
     look.within("patterns.slot", 0, slots)
-    look.within("patterns.kind", 0, 3)
+    kinds = look["patterns.kind"]
+    look.need((kinds & KINDS <= GENERAL).all() and (kinds <= GENERAL | FOLDED).all(), "patterns.kind")
     programs = len(look["patterns.program_offsets"]) - 1
     look.offsets("patterns.program_offsets", programs, len(look["patterns.symbols"]))
-    look.within("patterns.symbols", -2, 0x110000)
-    general = look["patterns.program"][look["patterns.kind"] == 2]
+    # They are followed while texts are matched, and are read back as text.
+    sound = check_programs(look["patterns.symbols"], look["patterns.program_offsets"])
+    look.need(sound, "patterns.symbols")
+    general = look["patterns.program"][kinds & KINDS == GENERAL]
     look.need(((general >= 0) & (general < programs)).all(), "patterns.program")
     look.length(slots, "patterns.slot_has")
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import LimitError
-from penstock.filters.patterns import ONE, RUN
+from penstock.filters.patterns import ignores_case, is_regex, regex_text, symbols
+from penstock.filters.wildcards import ONE, RUN
 from penstock.matching.batch import Batch
 from penstock.matching.columns import NEVER, Columns, literals_in_order, offsets_of
 from penstock.matching.kernels import build_words
@@ -25,6 +26,7 @@ from penstock.matching.kernels.resolve import Cells, resolve
 from penstock.matching.kernels.search import build_hash
 from penstock.matching.kernels.words import SLOT_BITS, Draft
 from penstock.matching.placing import Chances, place_filters
+from penstock.matching.regex_programs import program_of
 from penstock.matching.table import Table
 from penstock.model.values import Family
 
@@ -230,6 +232,12 @@ class _Shape(NamedTuple):
 @lru_cache(maxsize=100_000)
 def shape_of(pattern: str) -> _Shape:
     """The longest literal stretch of a pattern, and how the pattern is decided."""
+    if is_regex(pattern):
+        folded = pattern_kernels.FOLDED if ignores_case(pattern) else 0
+        return _Shape(shape_of(symbols(pattern)).needle, pattern_kernels.GENERAL | folded)
+    if ignores_case(pattern):
+        needle, kind = shape_of(symbols(pattern))
+        return _Shape(needle, kind | pattern_kernels.FOLDED)
     stretches = [part for run in pattern.split(RUN) for part in run.split(ONE)]
     needle = max(stretches, key=len)
     if pattern == RUN + needle and needle:
@@ -239,9 +247,14 @@ def shape_of(pattern: str) -> _Shape:
     return _Shape(needle, pattern_kernels.GENERAL)
 
 
-def symbols_of(pattern: str) -> list[int]:
+def symbols_of(pattern: str) -> NDArray[np.int32]:
     """The pattern as the kernels read it."""
-    return [pattern_kernels.ONE if c == ONE else pattern_kernels.RUN if c == RUN else ord(c) for c in pattern]
+    if is_regex(pattern):
+        return program_of(regex_text(pattern))
+    wild = {ONE: pattern_kernels.ONE, RUN: pattern_kernels.RUN}
+    return np.array(
+        [wild[symbol] if symbol in wild else ord(symbol) for symbol in symbols(pattern)], np.int32
+    )
 
 
 def _patterns(
@@ -265,12 +278,14 @@ def _patterns(
     needle = needle_of[which] if len(which) else np.empty(0, np.int64)
     kinds = np.array([shape.kind for shape in shapes], np.uint8)
     kind = kinds[which] if len(which) else np.empty(0, np.uint8)
-    programs = np.unique(which[kind == pattern_kernels.GENERAL])
+    general = kind & pattern_kernels.KINDS == pattern_kernels.GENERAL
+    programs = np.unique(which[general])
     program_symbols = [symbols_of(columns.patterns[i]) for i in programs]
-    slot_has = np.zeros(slots, np.bool_)
-    slot_has[slot] = True
+    slot_has = np.zeros(slots, np.uint8)
+    folded = kind & pattern_kernels.FOLDED != 0
+    slot_has[slot[~folded]] = pattern_kernels.HAS_PLAIN
+    slot_has[slot[folded]] |= pattern_kernels.HAS_FOLDED
     program = np.full(len(which), -1, np.int32)
-    general = kind == pattern_kernels.GENERAL
     program[general] = np.searchsorted(programs, which[general])
     made = Patterns(
         needle_patterns=np.searchsorted(needle, np.arange(len(texts) + 2)).astype(np.int32),
@@ -278,7 +293,7 @@ def _patterns(
         kind=kind,
         program=program,
         program_offsets=offsets_of(np.array([len(s) for s in program_symbols], np.int64)),
-        symbols=np.array([symbol for symbols in program_symbols for symbol in symbols], np.int32),
+        symbols=np.concatenate([np.zeros(0, np.int32), *program_symbols]),
         slot_has=slot_has,
     )
     data, offsets = _joined(texts)
@@ -371,7 +386,7 @@ def _chances(
     share = np.repeat(presence / np.maximum(1, ends - 1), ends + 1)
     share[cell_base[:-1]] = 1.0 - presence
     pattern_chance = np.full(len(patterns.slot), 0.02, np.float32)
-    pattern_chance[patterns.kind == pattern_kernels.GENERAL] = 0.05
+    pattern_chance[patterns.kind & pattern_kernels.KINDS == pattern_kernels.GENERAL] = 0.05
     pattern_chance *= presence[patterns.slot].astype(np.float32) if slots else 1.0
     events = 0 if sample is None else len(sample.start)
     if sample is not None and events:

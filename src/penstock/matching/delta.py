@@ -166,11 +166,14 @@ class Delta(Deaths):
         if number is None:
             number = self._pattern_numbers[text] = len(self._pattern_numbers)
             needle, kind = shape_of(text)
+            if kind & pattern_kernels.FOLDED:
+                # Here texts are not folded until a filter asks for it: there is nothing to find before.
+                needle, kind = "", pattern_kernels.GENERAL | pattern_kernels.FOLDED
             self._pattern_kind.extend(np.array([kind], np.uint8))
             self._needles.extend(np.frombuffer(needle.encode(), np.uint8))
             self._needle_offsets.extend(np.array([self._needles.size]))
-            symbols = symbols_of(text) if kind == pattern_kernels.GENERAL else []
-            self._symbols.extend(np.array(symbols, np.int32))
+            if kind & pattern_kernels.KINDS == pattern_kernels.GENERAL:
+                self._symbols.extend(symbols_of(text))
             self._program_offsets.extend(np.array([self._symbols.size]))
         return number
 

@@ -13,14 +13,16 @@ from penstock.filters.asked import families_in
 from penstock.filters.filter import NEVER as NEVER_FILTER
 from penstock.filters.filter import Filter, box
 from penstock.filters.order import canonical_number
-from penstock.filters.patterns import ONE, RUN
 from penstock.filters.valuesets import Presence, ValueSet
+from penstock.filters.wildcards import FOLDED, ONE, REGEX, RUN
 from penstock.matching.columns import NEVER, PATTERN_ONLY, Columns, offsets_of
 from penstock.matching.compile import shape_of, symbols_of
 from penstock.matching.computed import filter_of, is_computed, raised
 from penstock.matching.kernels import patterns as pattern_kernels
 from penstock.matching.kernels.read import read_conditions
+from penstock.matching.kernels.regex import REGEX as REGEX_PROGRAM
 from penstock.matching.kernels.results import find_all
+from penstock.matching.regex_programs import text_of
 from penstock.matching.signatures import UNKNOWN, UNKNOWN_PATTERN, places_in
 from penstock.matching.table import Table
 from penstock.model.values import Family
@@ -157,12 +159,18 @@ def _patterns(table: Table, numbers: NDArray[np.int64]) -> tuple[list[str], NDAr
     for number, needle, kind, program in zip(
         numbers.tolist(), needles.tolist(), kinds, programs, strict=True
     ):
-        if kind == pattern_kernels.GENERAL:
-            found = symbols[starts[program] : starts[program + 1]].tolist()
-            text = "".join(wild.get(s) or chr(s) for s in found)
+        how = kind & pattern_kernels.KINDS
+        if how == pattern_kernels.GENERAL:
+            found = symbols[starts[program] : starts[program + 1]]
+            if found[0] == REGEX_PROGRAM:
+                which[number] = texts.setdefault(REGEX + text_of(found), len(texts))
+                continue
+            text = "".join(wild.get(s) or chr(s) for s in found.tolist())
         else:
-            tail = RUN if kind == pattern_kernels.SUBSTRING else ""
+            tail = RUN if how == pattern_kernels.SUBSTRING else ""
             text = RUN + data[offsets[needle] : offsets[needle + 1]].tobytes().decode() + tail
+        if kind & pattern_kernels.FOLDED:
+            text = FOLDED + text
         which[number] = texts.setdefault(text, len(texts))
     return list(texts), which
 
@@ -183,9 +191,9 @@ def _numbers_of(table: Table, text: str) -> NDArray[np.int64]:
             return np.empty(0, np.int64)
     first, last = patterns.needle_patterns[at : at + 2].tolist()
     numbers: NDArray[np.int64] = first + np.flatnonzero(patterns.kind[first:last] == kind)
-    if kind != pattern_kernels.GENERAL:
+    if kind & pattern_kernels.KINDS != pattern_kernels.GENERAL:
         return numbers
-    symbols = np.array(symbols_of(text), np.int32)
+    symbols = symbols_of(text)
     programs = patterns.program[numbers]
     starts = patterns.program_offsets[programs]
     same = patterns.program_offsets[programs + 1] - starts == len(symbols)

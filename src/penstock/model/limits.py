@@ -40,6 +40,13 @@ PATTERN_LENGTH_MAX: Final = 1_024
 PATTERNS_MAX: Final = 64
 """Suffix, substring and LIKE conditions on one attribute of one filter: each is compared with each."""
 
+REGEX_LENGTH_MAX: Final = 4_096
+"""Characters of a regular expression, as written and as it is printed: `\\w` is printed as a class."""
+
+REGEX_SIZE_MAX: Final = 256
+"""Characters, classes and places of a regular expression, each counted as often as it is repeated: so much
+may have to be looked at for each character of a text."""
+
 NUMBER_LENGTH_MAX: Final = 400
 """Characters of a numeric literal: the longest double written in full has 326 digits."""
 

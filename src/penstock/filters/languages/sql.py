@@ -5,9 +5,10 @@
     condition   = attribute comparison literal | literal comparison attribute
                 | attribute [NOT] BETWEEN literal AND literal
                 | attribute [NOT] IN '(' literal {',' literal} ')'
-                | attribute [NOT] LIKE string [ESCAPE string]
+                | attribute [NOT] (LIKE | ILIKE) string [ESCAPE string]
                 | attribute IS [NOT] NULL
-                | (STARTSWITH | ENDSWITH | CONTAINS) '(' attribute ',' string ')'
+                | attribute [NOT] (RLIKE | REGEXP) string
+                | (STARTSWITH | ENDSWITH | CONTAINS | REGEXP_LIKE) '(' attribute ',' string ')'
                 | (EXISTS | ABSENT) '(' attribute ')'
                 | attribute                                    a bool that is true
     comparison  = '=' | '==' | '!=' | '<>' | '<' | '<=' | '>' | '>='
@@ -30,6 +31,7 @@ from penstock.filters.expression import And, Expression, Not, Or, kept, normalis
 from penstock.filters.filter import Filter
 from penstock.filters.languages.literals import check_text, read_number, write_number
 from penstock.filters.predicate import Predicate
+from penstock.filters.wildcards import RUN
 from penstock.filters.work import Work
 from penstock.model.limits import DEPTH_MAX, LITERAL_LENGTH_MAX
 from penstock.model.values import Time, Value
@@ -66,6 +68,10 @@ _FUNCTIONS: Final = {
     "startswith": "prefix",
     "endswith": "suffix",
     "contains": "substring",
+    "regexp_like": "regexp",
+    "regexp_matches": "regexp",
+    "regexp": "regexp",
+    "rlike": "regexp",
     "exists": "exists",
     "absent": "absent",
 }
@@ -221,6 +227,14 @@ class _Parser:
             return True
         return False
 
+    def _word(self, *words: str) -> bool:
+        """The same for words that attributes may be called, too."""
+        kind, content, _start = self.tokens[self.at]
+        if kind == "attribute" and str(content).lower() in words:
+            self.at += 1
+            return True
+        return False
+
     def _mark(self, mark: str, expected: str | None = None) -> None:
         """Step over a mark, which must be there."""
         if self.tokens[self.at][0] != mark:
@@ -334,10 +348,14 @@ class _Parser:
             return self._here(attribute, f"{negation}between", (low, self._literal()))
         if self._keyword("like"):
             return self._here(attribute, f"{negation}like", self._pattern())
+        if self._word("ilike"):
+            return self._here(attribute, f"{negation}ilike", self._pattern())
+        if self._word("rlike", "regexp"):
+            return self._here(attribute, f"{negation}regexp", self._string())
         if negation:
-            self._fail("in, between or like")
+            self._fail("in, between, like, ilike or rlike")
         if kind in ("literal", "attribute", "condition", "("):
-            self._fail("an operator (=, !=, <, <=, >, >=, in, between, like, is null)")
+            self._fail("an operator (=, !=, <, <=, >, >=, in, between, like, ilike, rlike, is null)")
         return self._here(attribute, "=", True)
 
     def _here(self, attribute: str, operator: str, value: object) -> Constraint:
@@ -421,6 +439,8 @@ def _write_constraint(constraint: Constraint) -> str:
     if operator.endswith("prefix") and len(constraint.value) > LITERAL_LENGTH_MAX // 4:
         # As a pattern, with its escapes, it could be longer than a literal may be.
         return f"{operator.removesuffix('prefix')}startswith({name}, {write_literal(constraint.value)})"
+    if operator.endswith("regexp"):
+        return f"{operator.removesuffix('regexp')}regexp_like({name}, {write_literal(constraint.value)})"
     write_value = _VALUE_WRITERS.get(operator.removeprefix("not "))
     if write_value is not None:
         negation = "not " if operator.startswith("not ") else ""
@@ -428,13 +448,10 @@ def _write_constraint(constraint: Constraint) -> str:
     return f"{name} {operator} {write_literal(constraint.value)}"
 
 
-def _like(text: str) -> str:
+def _like(text: str, operator: str = "like") -> str:
     text, escape = patterns.to_portable(text)
-    return (
-        f"like {write_literal(text)} escape {write_literal(escape)}"
-        if escape
-        else f"like {write_literal(text)}"
-    )
+    written = f"{operator} {write_literal(text)}"
+    return f"{written} escape {write_literal(escape)}" if escape else written
 
 
 def _like_pattern(symbols: str) -> str:
@@ -445,9 +462,10 @@ _VALUE_WRITERS: Final[dict[str, Callable[..., str]]] = {
     "between": lambda ends: f"between {write_literal(ends[0])} and {write_literal(ends[1])}",
     "in": lambda values: f"in ({', '.join(write_literal(value) for value in values)})",
     "like": _like,
-    "prefix": lambda text: _like_pattern(text + patterns.RUN),
-    "suffix": lambda text: _like_pattern(patterns.RUN + text),
-    "substring": lambda text: _like_pattern(patterns.RUN + text + patterns.RUN),
+    "ilike": lambda text: _like(text, "ilike"),
+    "prefix": lambda text: _like_pattern(text + RUN),
+    "suffix": lambda text: _like_pattern(RUN + text),
+    "substring": lambda text: _like_pattern(RUN + text + RUN),
     "exists": lambda _none: "is not null",
     "absent": lambda _none: "is null",
 }

@@ -14,6 +14,7 @@ from penstock.matching.batch import Batch
 from penstock.matching.kernels.delta_events import match_events
 from penstock.matching.kernels.delta_keys import value_keys
 from penstock.matching.kernels.jit import ZERO, kernel
+from penstock.matching.kernels.regex import SCRATCH
 from penstock.matching.kernels.search import Array
 
 
@@ -127,7 +128,7 @@ def match_delta(
     if len(symbols) > 0:
         for v in range(values):
             longest = max(longest, value_length[v])
-    text = np.empty(longest, np.int32)
+    text = np.empty(longest + SCRATCH, np.int32)
     events = len(event_start)
     # At most so many nodes does an event visit.
     steps = 0

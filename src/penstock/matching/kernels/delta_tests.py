@@ -8,8 +8,17 @@ import numpy as np
 
 from penstock.matching.batch import NAN
 from penstock.matching.kernels.delta_keys import STRINGS, family_of, text_tail_key
+from penstock.matching.kernels.folding import fold_points
 from penstock.matching.kernels.jit import inlined, leaf
-from penstock.matching.kernels.patterns import GENERAL, SUBSTRING, SUFFIX, code_points, like_short
+from penstock.matching.kernels.patterns import (
+    FOLDED,
+    GENERAL,
+    KINDS,
+    SUBSTRING,
+    SUFFIX,
+    code_points,
+    like_short,
+)
 from penstock.matching.kernels.search import Array, same_bytes
 
 _ABSENT, _BOOL, _NUMBER, _TIME, _STRING, _NAN, _EXISTS, _PATTERN_ONLY, _NEVER = range(9)
@@ -255,8 +264,10 @@ def holds(
             found = size <= length and same_bytes(needles, first, arena, start + length - size, size)
         else:
             found = occurs(needles, first, size, arena, start, length)
-            if found and pattern_kind[number] == GENERAL:
+            if found and pattern_kind[number] & KINDS == GENERAL:
                 points = code_points(arena, start, length, text)
+                if pattern_kind[number] & FOLDED:
+                    fold_points(text, points)
                 program = program_offsets[number]
                 found = like_short(symbols, program, program_offsets[number + 1], text, points)
         if found != required:

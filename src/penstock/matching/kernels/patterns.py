@@ -12,12 +12,21 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.matching.kernels.jit import inlined, kernel, leaf
+from penstock.matching.kernels.regex import REGEX, SCRATCH, finds
 from penstock.matching.kernels.search import Array, count_below
 
 SUFFIX = 0
 SUBSTRING = 1
 GENERAL = 2
 """How a pattern is decided once its needle has been found."""
+
+KINDS = 3
+FOLDED = 4
+"""The bits of a kind that say how, and the one that says that the text is folded first."""
+
+HAS_PLAIN = 1
+HAS_FOLDED = 2
+"""What patterns a slot has, those that know case and those that ignore it."""
 
 ONE = -1
 RUN = -2
@@ -141,6 +150,7 @@ def matching_patterns(
     arena: Array,
     start: int,
     length: int,
+    folded: int,
     seen: Array,
     epoch: int,
     text: Array,
@@ -149,14 +159,17 @@ def matching_patterns(
     masks: Array,
     bit_state: Array,
     found: Array,
+    total: int,
 ) -> int:
-    """Put the numbers of all patterns of the slot that the string matches into `found`; how many.
+    """Put the numbers of all patterns of the slot that the string matches into `found`, after those that are
+    there already; how many these are then.
 
+    These are either the patterns that know case, or, with `folded` = FOLDED, those that ignore it; the string
+    is folded then.
     `seen` has a place for each node and holds no epoch yet that is `epoch`: each needle is looked at once
     however often it occurs, so that the cost is the string's length and the number of its needles. `text`
-    has room for the string's code points, where some pattern has to be verified.
+    has room for the string's code points and SCRATCH, where some pattern has to be verified.
     """
-    total = 0
     size = -1
     node_now = 0
     end = start + length
@@ -184,8 +197,9 @@ def matching_patterns(
             p = needle_patterns[needle]
             p += count_below(pattern_slot, p, last, slot)
             while p < last and pattern_slot[p] == slot:
-                kind = pattern_kind[p]
+                kind = pattern_kind[p] & KINDS
                 ok = at_end if kind == SUFFIX else fresh
+                ok &= pattern_kind[p] & FOLDED == folded
                 if ok and kind == GENERAL:
                     if size < 0:
                         size = code_points(arena, start, length, text)
@@ -272,11 +286,12 @@ class Search(NamedTuple):
 
 
 @kernel
-def search_room(program_offsets: Array) -> Search:
+def search_room(program_offsets: Array, symbols: Array) -> Search:
     """Room to look for the stretches of any of the programs."""
     longest = 0
     for p in range(len(program_offsets) - 1):
-        longest = max(longest, program_offsets[p + 1] - program_offsets[p])
+        if symbols[program_offsets[p]] != REGEX:
+            longest = max(longest, program_offsets[p + 1] - program_offsets[p])
     size = 2
     while size < 2 * longest:
         size *= 2
@@ -405,7 +420,9 @@ def like(
     masks: Array,
     state: Array,
 ) -> bool:
-    """Whether a text matches the symbols of a pattern."""
+    """Whether a text matches the symbols of a pattern, or an expression is found in it."""
+    if symbols[first] == REGEX:
+        return finds(symbols, first, text, size)
     fits, run, tail = _ends_fit(symbols, first, last, text, size)
     at = run - first
     end = size - (last - tail)
@@ -423,6 +440,8 @@ def like(
 @leaf
 def like_short(symbols: Array, first: int, last: int, text: Array, size: int) -> bool:
     """The same, for short texts: nothing is allocated, but it may take the product of both lengths."""
+    if symbols[first] == REGEX:
+        return finds(symbols, first, text, size)
     fits, run, tail = _ends_fit(symbols, first, last, text, size)
     at = run - first
     end = size - (last - tail)
@@ -440,7 +459,7 @@ def like_short(symbols: Array, first: int, last: int, text: Array, size: int) ->
 @kernel
 def like_text(symbols: Array, arena: Array) -> bool:
     """Whether a string matches a pattern: for tests, and for looking at one filter."""
-    text = np.empty(len(arena), np.int32)
-    letters, slots, masks, state = search_room(np.array([0, len(symbols)]))
+    text = np.empty(len(arena) + SCRATCH, np.int32)
+    letters, slots, masks, state = search_room(np.array([0, len(symbols)]), symbols)
     size = code_points(arena, 0, len(arena), text)
     return like(symbols, 0, len(symbols), text, size, letters, slots, masks, state)

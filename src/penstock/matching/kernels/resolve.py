@@ -11,8 +11,18 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.matching.batch import DOUBLE, INTEGER, STRING, TIME, Batch
+from penstock.matching.kernels.folding import fold_bytes
 from penstock.matching.kernels.jit import ZERO, inlined, kernel, leaf
-from penstock.matching.kernels.patterns import Automaton, Patterns, matching_patterns, search_room
+from penstock.matching.kernels.patterns import (
+    FOLDED,
+    HAS_FOLDED,
+    HAS_PLAIN,
+    Automaton,
+    Patterns,
+    matching_patterns,
+    search_room,
+)
+from penstock.matching.kernels.regex import SCRATCH
 from penstock.matching.kernels.search import (
     Array,
     count_below,
@@ -135,6 +145,7 @@ def _resolve_values(
     symbols: Array,
     slot_has_patterns: Array,
     seen: Array,
+    folded: Array,
     text: Array,
     letters: Array,
     slots: Array,
@@ -194,7 +205,18 @@ def _resolve_values(
                 bound = some_string
             below = count_below(string_key, string_offsets[slot], string_offsets[slot + 1], bound)
             codes[v] = strings_start(number_offsets, time_offsets, slot) + below
-            if has_patterns and slot_has_patterns[slot]:
+            has = slot_has_patterns[slot] if has_patterns else 0
+            count = 0
+            for turn in (HAS_PLAIN, HAS_FOLDED):
+                if has & turn == 0:
+                    continue
+                data, begin, size = arena, np.int64(value), np.int64(length)
+                if turn == HAS_FOLDED:
+                    data, begin, size = (
+                        folded,
+                        np.int64(0),
+                        np.int64(fold_bytes(arena, value, length, folded)),
+                    )
                 epoch += 1
                 count = matching_patterns(
                     edge_key,
@@ -209,9 +231,10 @@ def _resolve_values(
                     program_offsets,
                     symbols,
                     slot,
-                    arena,
-                    value,
-                    length,
+                    data,
+                    begin,
+                    size,
+                    FOLDED if turn == HAS_FOLDED else 0,
                     seen,
                     epoch,
                     text,
@@ -220,7 +243,9 @@ def _resolve_values(
                     masks,
                     bit_state,
                     found,
+                    count,
                 )
+            if has:
                 if total + count > len(numbers):
                     return v, total, epoch, total + count
                 for i in range(count):
@@ -314,11 +339,12 @@ def resolve(
     numbers = np.empty(64 + values if has_patterns else 0, np.int32)
     found = np.empty(len(pattern_slot), np.int32)
     longest = 0
-    if len(symbols) > 0:
+    if has_patterns:
         for v in range(values):
             longest = max(longest, value_length[v])
-    text = np.empty(longest, np.int32)
-    letters, slots, masks, bit_state = search_room(program_offsets)
+    text = np.empty(longest + SCRATCH, np.int32)
+    folded = np.empty(2 * longest, np.uint8)
+    letters, slots, masks, bit_state = search_room(program_offsets, symbols)
     size = 16
     while size < values and size < _MEMO:
         size *= 2
@@ -363,6 +389,7 @@ def resolve(
             symbols,
             slot_has_patterns,
             seen,
+            folded,
             text,
             letters,
             slots,
