@@ -15,6 +15,7 @@ from penstock.errors import InputError, PenstockError
 from penstock.model.events import Event
 from penstock.node.settings import Times
 from penstock.routing.schemes.catalog import SCHEMES
+from penstock.sim.sizes import large
 from penstock.sim.whole.hostile import ATTACKS
 from penstock.workloads import topologies
 
@@ -238,7 +239,10 @@ def _seconds_mistake(step: Step) -> str:
 def draw(seed: int) -> Plan:
     """The plan of a seed."""
     random = Random(f"plan {seed}")
+    size = large(seed, "plain")
     brokers = random.randint(1, 9) if random.random() < 0.9 else random.randint(10, 14)
+    if size is not None:
+        brokers = size.brokers
     edges = topologies.topology(
         random.choice(topologies.KINDS),
         brokers,
@@ -246,7 +250,8 @@ def draw(seed: int) -> Plan:
         degree=random.uniform(2, 4),
         cluster=random.randint(2, 4),
     )
-    homes = tuple(random.randrange(brokers) for _ in range(random.randint(1, 8)))
+    clients = random.randint(1, 8) if size is None else size.clients
+    homes = tuple(random.randrange(brokers) for _ in range(clients))
     artist = _Artist(random, brokers, edges, len(homes))
     return Plan(
         seed=seed,

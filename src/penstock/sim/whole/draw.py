@@ -13,6 +13,7 @@ from msgspec.structs import astuple
 from penstock.node.settings import Times
 from penstock.routing.schemes.catalog import SCHEMES
 from penstock.sim.plan import Plan, Step
+from penstock.sim.sizes import large
 from penstock.sim.whole.hostile import ATTACKS
 from penstock.workloads import topologies
 
@@ -60,11 +61,12 @@ _Timed: TypeAlias = tuple[float, int, Step]
 def draw_whole(seed: int) -> Plan:
     """The plan of a seed."""
     random = Random(f"whole plan {seed}")
-    brokers = random.choice([1, 2, 3, 3, 4, 4, 5, 6])
+    size = large(seed, "reliable")
+    brokers = random.choice([1, 2, 3, 3, 4, 4, 5, 6]) if size is None else size.brokers
     edges = topologies.topology(
         random.choice(topologies.KINDS), brokers, seed, degree=random.uniform(2, 4), cluster=2
     )
-    clients = random.randint(2, 5)
+    clients = random.randint(2, 5) if size is None else size.clients
     homes = tuple(random.randrange(brokers) for _ in range(clients))
     gateways = tuple(client for client in range(clients) if random.random() < 0.08)
     pad = _PAD if random.random() < 0.1 else 0
