@@ -15,6 +15,7 @@ from clause_cases import independent
 from penstock.errors import FilterError, InputError
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
+from penstock.matching import cover_index
 from penstock.routing import bag
 from penstock.routing.poset import FiltersPoset
 from penstock.routing.shape import may_cover, shape_of
@@ -103,8 +104,8 @@ CHOICES = st.lists(st.integers(0, 4), min_size=1, max_size=12)
 
 @pytest.mark.property
 @pytest.mark.parametrize("predicates", [RANGES, COMPLETE], ids=["ranges", "all"])
-@pytest.mark.parametrize("size", [2, bag.SMALL])
-def test_any_blocks_give_the_poset(predicates: st.SearchStrategy[Predicate], size: int) -> None:
+@pytest.mark.parametrize(("size", "few"), [(2, 512), (bag.SMALL, 512), (2, -1), (bag.SMALL, -1)])
+def test_any_blocks_give_the_poset(predicates: st.SearchStrategy[Predicate], size: int, few: int) -> None:
     @given(st.lists(predicates, max_size=16), CHOICES)
     def check(drawn: list[Predicate], choices: list[int]) -> None:
         items = named(drawn)
@@ -115,16 +116,22 @@ def test_any_blocks_give_the_poset(predicates: st.SearchStrategy[Predicate], siz
     with pytest.MonkeyPatch.context() as patch:
         # With 2, a few filters are compared as many are.
         patch.setattr(bag, "SMALL", size)
+        # With -1, a few filters are indexed as many are.
+        patch.setattr(cells, "_FEW", few)
+        patch.setattr(cover_index, "_FEW", few)
         check()
 
 
 @pytest.mark.property
-@given(st.lists(ANY, min_size=1, max_size=12), CHOICES)
+@given(st.lists(ANY, min_size=1, max_size=12), CHOICES, st.sampled_from([512, -1]))
 def test_with_patterns_no_link_is_wrong_and_roots_cover_all(
-    drawn: list[Predicate], choices: list[int]
+    drawn: list[Predicate], choices: list[int], few: int
 ) -> None:
     items = named(drawn)
-    rows = answer(items, split(items, choices))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "_FEW", few)
+        patch.setattr(cover_index, "_FEW", few)
+        rows = answer(items, split(items, choices))
     assert rows.keys() == items.keys()
     together = defaultdict(list)
     for name, row in rows.items():
@@ -203,7 +210,7 @@ def test_the_rows_of_one_id_are_a_disjunction() -> None:
 
 
 def test_blocks_by_number() -> None:
-    assert [blocks_for(n) for n in (0, 1, 1024, 1025, 10**5, 10**6, 10**7)] == [1, 1, 1, 2, 64, 64, 306]
+    assert [blocks_for(n) for n in (0, 1, 16384, 16385, 10**5, 10**6, 10**7)] == [1, 1, 1, 2, 7, 8, 77]
 
 
 SUBSCRIPTIONS = [

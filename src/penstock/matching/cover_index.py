@@ -21,7 +21,7 @@ predicates are indexed unchanged, and looked up with events that match the other
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import nan
 from typing import TYPE_CHECKING, Final
 
@@ -127,8 +127,8 @@ class CoverIndex:
 
     def _found(self, specials: list[Predicate]) -> Iterator[Numbers]:
         """What is found for some predicates."""
-        boxes = self._boxes.match_all([_rows_of(special) for special in specials])
-        others = self._others.match_all([_events_of(special) for special in specials])
+        boxes = self._boxes.match_all(specials, _rows_of)
+        others = self._others.match_all(specials, _events_of)
         for special, *found in zip(specials, boxes, others, strict=True):
             if special.satisfiable:
                 found.append(np.array(self._lacked_by(special), np.int64))
@@ -161,11 +161,14 @@ class _Table:
         self._computed = Computed().extended(self._names)
         self._part: Part | None = None
 
-    def match_all(self, asked: Sequence[list[Row]]) -> Iterator[Numbers]:
-        """For each item the numbers of filters that match each of its rows; all numbers where it has none."""
+    def match_all(
+        self, specials: Sequence[Predicate], rows_of: Callable[[Predicate], list[Row]]
+    ) -> Iterator[Numbers]:
+        """For each predicate the filters that match each of its rows; all filters where it has no rows."""
         if not len(self._numbers):
-            yield from (self._numbers for _ in asked)
+            yield from (self._numbers for _ in specials)
             return
+        asked = [rows_of(special) for special in specials]
         offsets, numbers = self._match([row for rows in asked for row in rows])
         at = 0
         for rows in asked:

@@ -90,7 +90,7 @@ def _uncovered(
     asking = [number for number in specials if above[number] is None]
     for special, found in zip(asking, index.candidates(map(predicates.__getitem__, asking)), strict=True):
         above[special] = _cover_of(predicates, special, (generals[at] for at in found.tolist()))
-    return [number for number in specials if above[number] is None or not _is_exact(predicates[number])]
+    return [number for number in specials if above[number] is None or not is_exact(predicates[number])]
 
 
 def _cover_of(predicates: Sequence[Predicate], special: int, candidates: Iterator[int]) -> int | None:
@@ -104,11 +104,11 @@ def _cover_of(predicates: Sequence[Predicate], special: int, candidates: Iterato
     return None
 
 
-def _is_exact(predicate: Predicate) -> bool:
+def is_exact(predicate: Predicate) -> bool:
     """Whether all that it covers is known to be covered by what is known to cover it."""
-    (f, *others) = predicate.filters
-    return not (
-        others or f.clauses or any(states.required or states.forbidden for states in f.conditions.values())
+    return len(predicate.filters) < 2 and not any(
+        f.clauses or any(states.required or states.forbidden for states in f.conditions.values())
+        for f in predicate.filters
     )
 
 

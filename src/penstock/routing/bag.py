@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.routing.shape import Key, Shape, alignment
+from penstock.routing.shape import Key, Shape, alignment, may_cover
 
 SMALL: Final = 16
 """So many members are looked through faster in a loop than by NumPy, whose calls cost about a µs each."""
@@ -83,6 +83,18 @@ class Group(Generic[M]):
             return self._search(shape, pairs, upward=True)
         count, ends = len(self.members), self.ends
         return _all_of([ends[i, :count] <= shape.ends[j] for i, j in pairs], count)
+
+    def covering_among(self, shape: Shape, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Those of some rows that may cover the shape."""
+        pairs = alignment(self.key, shape.key)
+        if pairs is None:
+            return rows[:0]
+        if self.ends is None:
+            found = [row for row in rows.tolist() if may_cover(self.members[row].shape, shape)]
+            return np.array(found, np.intp)
+        for i, j in pairs:
+            rows = rows[self.ends[i, rows] <= shape.ends[j]]
+        return rows
 
     def covered(self, shape: Shape) -> list[int] | NDArray[np.intp]:
         """The rows of those that the shape may cover."""

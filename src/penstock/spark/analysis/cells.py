@@ -6,28 +6,38 @@ others in some block is no immediate predecessor among all filters either (Salo 
 when all blocks have been seen, the immediate predecessors are left. The pairs of filters of which one covers
 the other, nearly as many as there are pairs in some tables, are never written down.
 
-Within a cell the machinery of room `routing` is at work: shapes, bags of them, the frontier.
+Within a cell an index (`penstock.matching.cover_index`) finds the filters that may cover another. Shapes,
+bags of them and the frontier, all of room `routing`, tell which of these are nearest.
 
 A *summary* of a block tells, for each set of attributes in it, between which bounds the ends of its shapes
 lie. Where no shape within the bounds of one block can cover one within those of the other, the cell is left
 out; no pair is lost.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
 
 from penstock.filters.predicate import Predicate
-from penstock.routing.bag import Bag, Group, Member
+from penstock.matching.cover_index import CoverIndex
+from penstock.matching.covered import is_exact
+from penstock.routing.bag import Bag, Group
 from penstock.routing.frontier import innermost
 from penstock.routing.shape import NEVER, Key, Shape, alignment, shape_of
 from penstock.routing.table import CoveringRelation, Node
 from penstock.spark.analysis.predicates import decode
 
+_FEW: Final = 512
+"""In so few filters those that may cover another are found quicker by their ends than by an index."""
+
 _KEYS_MAX: Final = 16
 """A block with more sets of attributes is summed up by attributes alone: the driver has many to compare."""
+
+
+Hits = tuple[Group["Held"], "list[int] | np.ndarray[tuple[int], np.dtype[np.intp]]"]
+"""Rows of a group that may cover a filter."""
 
 
 class Held(Node[Predicate]):
@@ -151,23 +161,20 @@ class Column:
         ]
 
     def _look(self, filters: list[Held]) -> None:
-        bag: Bag[Held] = Bag()
-        for f in filters:
-            bag.add(f)
-        for at, f in enumerate(self._filters):
-            found, same = self._covers_of(f, bag)
+        for at, (f, hits) in enumerate(zip(self._filters, _hits(self._filters, filters), strict=True)):
+            found, same = self._covers_of(f, hits)
             self._twins[at] += same
             if found:
                 self._parents[at] = self._nearest(self._parents[at] + found)
 
-    def _covers_of(self, f: Held, bag: Bag[Held]) -> tuple[list[Held], list[Held]]:
-        """Those in the bag that cover a filter and are not identical, and those that are.
+    def _covers_of(self, f: Held, groups: Iterable[Hits]) -> tuple[list[Held], list[Held]]:
+        """Of those that may cover a filter, those that do and are not identical, and those that are.
 
         Of the former, some that cover others may be missing.
         """
         found: list[Held] = []
         same: list[Held] = []
-        for group, hits in bag.covering(f.shape):
+        for group, hits in groups:
             rows = np.asarray(hits)
             if f.group is group:
                 rows = rows[rows != f.row]
@@ -187,30 +194,56 @@ class Column:
         key = found[0].shape.key
         if all(f.shape.exact and f.shape.key == key for f in found):
             return [found[at] for at in innermost(np.array([f.shape.ends for f in found]).T)]
-        bag: Bag[_Candidate] = Bag()
-        candidates = [_Candidate(f) for f in found]
-        for candidate in candidates:
-            bag.add(candidate)
-        for candidate in candidates:
+        # Those with many conditions first: they are mostly the nearest, and the others cover one of them.
+        nearest: list[Held] = []
+        compared: list[Held] = []
+        for f in sorted(found, key=_generality):
+            is_above = any(self._is_above(f, other) for other in compared)
+            if not is_above:
+                nearest.append(f)
+            if not (is_above and is_exact(f.item)):
+                # What covers it need not be known to cover what it covers.
+                compared.append(f)
+        for f in list(nearest):
             # One at a time, so that where covering is only sound a circle leaves one of its members.
-            if any(self._is_above(candidate, other) for other in bag.may_be_covered(candidate.shape)):
-                bag.discard(candidate)
-        return [candidate.held for candidate in bag]
+            if any(self._is_above(f, other) for other in nearest):
+                nearest.remove(f)
+        return nearest
 
-    def _is_above(self, a: "_Candidate", b: "_Candidate") -> bool:
-        return (
-            a is not b and self.relation.confirms(a.held, b.held) and not self.relation.holds(b.held, a.held)
-        )
+    def _is_above(self, a: Held, b: Held) -> bool:
+        return a is not b and self.relation.holds(a, b) and not self.relation.holds(b, a)
 
 
-class _Candidate(Member):
-    """A filter in a bag of its own; it is in its block's already."""
+def _generality(f: Held) -> int:
+    """Smaller for filters that ask for more."""
+    return -max((len(one.conditions) for one in f.item.filters), default=0)
 
-    __slots__ = ("held",)
 
-    def __init__(self, held: Held) -> None:
-        super().__init__(held.shape)
-        self.held = held
+def _hits(specials: list[Held], generals: list[Held]) -> Iterator[Iterable[Hits]]:
+    """For each filter, the groups and rows of those that may cover it."""
+    bag: Bag[Held] = Bag()
+    for general in generals:
+        bag.add(general)
+    if len(generals) <= _FEW:
+        yield from (bag.covering(special.shape) for special in specials)
+        return
+    groups: dict[Key, Group[Held]] = {}
+    row_of = np.empty(len(generals), np.int64)
+    for at, general in enumerate(generals):
+        groups.setdefault(general.shape.key, cast("Group[Held]", general.group))
+        row_of[at] = general.row
+    numbers = {key: number for number, key in enumerate(groups)}
+    group_of = np.array([numbers[general.shape.key] for general in generals], np.int64)
+    known = list(groups.values())
+    index = CoverIndex([general.item for general in generals])
+    for special, found in zip(specials, index.candidates(f.item for f in specials), strict=True):
+        some = group_of[found]
+        yield [
+            (group, rows)
+            for number in np.unique(some).tolist()
+            for group in (known[number],)
+            if len(rows := group.covering_among(special.shape, row_of[found[some == number]]))
+        ]
 
 
 def _innermost(group: Group[Held], rows: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> list[Held]:

@@ -10,11 +10,12 @@ here all at once, on as many cores as there are, with the same answer. In three 
    What travels is blocks, each to the columns that need it; pairs of filters do not.
 3. One task puts the links in order: identical filters, layers, roots (`layers`).
 
-The cost, for n filters in b blocks: step 2 compares the shapes of n² pairs at most, in the order of ten
-million a second and core where shapes are exact; cells that are left out spare about half of them where all
-filters have the same attributes, and more where these are many or ask for single values. It ships b times the
-table at most, and a task holds two blocks and the links of one. Step 3 is one task, with time and memory in
-proportion to the links, some dozens of bytes each: that is what bounds a table in the end, not the pairs.
+The cost: step 2 looks every filter up in an index of each block, in some tens of microseconds, and reads each
+block once for each column. So its time grows with filters times blocks, which are few: 8 up to a million
+filters. Each pair of which one may cover the other is looked at besides: a table in which most filters cover
+most others takes time in proportion to its pairs. Cells that cannot hold a pair are left out. Step 2 ships b
+times the table at most, for b blocks, and a task holds two blocks and the links of one. Step 3 is one task,
+with time and memory in proportion to the links, some dozens of bytes each.
 """
 
 from collections.abc import Iterator
@@ -35,14 +36,14 @@ SCHEMA: Final = "id string, parents array<string>, layer int, root boolean, same
 """Columns of the answer."""
 
 _LINKS: Final = "ids array<string>, parents array<string>, twins array<string>"
-_FEW: Final = 1_024
+_FEW: Final = 16_384
 """A block of fewer filters is not worth a task."""
 
-_MANY: Final = 32_768
-"""A block of more filters takes a task too long, and too much memory."""
+_MANY: Final = 131_072
+"""A block of more filters takes a task too much memory."""
 
-_BLOCKS: Final = 64
-"""Between the two, so many blocks: enough to keep some dozens of cores busy to the end."""
+_BLOCKS: Final = 8
+"""Between the two, so many blocks: each filter is looked up in each block, so more blocks are more work."""
 
 
 def covering(
@@ -64,6 +65,7 @@ def covering(
 
     The filters are parsed and put in blocks when this is called, so that a bad one raises here; the comparing
     is done when the answer is used. `blocks`: in how many the filters are split, by their number otherwise.
+    On a cluster with many cores give as many as it has.
     """
     if blocks is not None and blocks < 1:
         raise InputError(f"filters are split in one block at least, not in {blocks}")
