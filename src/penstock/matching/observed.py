@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import PenstockError
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.observe import STATES, count_values
 from penstock.model.events import Skipping, decode_object
 from penstock.model.limits import ATTRIBUTES_MAX, NAME_LENGTH_MAX, NESTING_MAX
@@ -76,6 +77,12 @@ class Observed:
                 count_values(batch.entries, batch.value_attribute, batch.value_state, self._counts)
         elif size:
             attribute, state = batch.value_attribute, batch.value_state
+            if len(batch.start) == 1 and (count := direct(count_values)) is not count_values:
+                # Without a look at types: those of one event are the same always.
+                with self._lock:
+                    self._have_room(max(attribute.tolist()))
+                    count(batch.entries, attribute, state, self._counts)
+                return
             if size != len(attribute):
                 attribute, state = attribute[batch.entries], state[batch.entries]
             with self._lock:
