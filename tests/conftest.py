@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 # Also for the Java that commands under test start.
 os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_START)
 
+# Tests are about kernels, but for those that say otherwise.
+os.environ.setdefault("PENSTOCK_KERNELS", "wait")
+
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 settings.register_profile(

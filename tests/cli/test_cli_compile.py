@@ -3,14 +3,16 @@
 import io
 import json
 import sys
-from importlib import import_module
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from penstock.cli.kernels import note_if_cold
+from cold_kernels import Cold
+from penstock.cli import kernels
+from penstock.cli.kernels import note_if_interpreting, wait_for_kernels
 from penstock.cli.main import main
-from penstock.matching.kernels.jit import is_cached
+from penstock.matching.arrival import KERNELS
 
 Capture = pytest.CaptureFixture[bytes]
 
@@ -198,34 +200,48 @@ def test_a_folder_is_not_compiled_again(capsysbinary: Capture) -> None:
     assert b"rules: a folder; subscriptions are compiled from a file" in capsysbinary.readouterr().err
 
 
-@pytest.mark.parametrize("kernel", ["build_places.arrange", "match.match"])
-def test_who_waits_for_kernels_is_told_so(
-    kernel: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
-) -> None:
-    """A kernel whose cache is stamped with other sources is cold, as on the first run."""
-    module, name = kernel.split(".")
-    compiled = getattr(import_module(f"penstock.matching.kernels.{module}"), name)
-    assert is_cached(compiled)
-    monkeypatch.setattr(compiled._cache._cache_file, "_source_stamp", ("other",))
-    assert not is_cached(compiled)
+@pytest.fixture
+def _cold() -> Iterator[None]:
+    """There are no kernels; what a process says once, it has not said."""
+    assert KERNELS.wait()
+    for said in (wait_for_kernels, note_if_interpreting):
+        said.cache_clear()
+    with Cold():
+        yield
+
+
+@pytest.mark.usefixtures("_cold")
+def test_who_waits_for_kernels_is_told_so(capsysbinary: Capture) -> None:
     note = (
-        b"penstock: note: compiling the kernels, which takes a minute or two; later runs find them on disk\n"
+        b"penstock: note: compiling kernels, which takes about half a minute; later runs find them on disk\n"
     )
-    for command, told in ((["compile", "--output", "cold"], module != "match"), (["match"], True)):
-        # What a process says it says once.
-        note_if_cold.cache_clear()
-        more = ["--events", "e.jsonl"] if command == ["match"] else []
-        assert main([*command, "--subscriptions", "s.jsonl", *more]) == 0
-        assert capsysbinary.readouterr().err == (note if told else b"")
-        assert main([*command, "--subscriptions", "s.jsonl", *more]) == 0
-        assert capsysbinary.readouterr().err == b""
+    assert compile_rules() == 0
+    assert capsysbinary.readouterr().err == note
+    assert compile_rules(output="again") == 0
+    assert capsysbinary.readouterr().err == b""
 
 
+@pytest.mark.usefixtures("_cold")
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_interpreter_answers_meanwhile_and_a_terminal_is_told_so(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
+) -> None:
+    monkeypatch.setattr(kernels, "_is_on_terminal", lambda: is_terminal)
+    assert match("s.jsonl") == 0
+    cold = capsysbinary.readouterr()
+    note = b"penstock: note: kernels are being compiled in the background; until then "
+    assert cold.err.startswith(note) if is_terminal else cold.err == b""
+    assert cold.err.count(b"\n") == is_terminal
+    KERNELS.are_here = True
+    assert match("s.jsonl") == 0
+    assert capsysbinary.readouterr().out == cold.out != b""
+
+
+@pytest.mark.usefixtures("_cold")
 def test_mistakes_are_told_before_kernels_are_spoken_of(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
 ) -> None:
-    monkeypatch.setattr("penstock.matching.kernels.jit.is_cached", lambda _kernel: False)
-    note_if_cold.cache_clear()
+    monkeypatch.setattr(kernels, "_is_on_terminal", lambda: True)
     Path("s.jsonl").write_text('{"id": "only", "filter": "delay ="}\n')
     assert match("s.jsonl") == 2
     assert capsysbinary.readouterr().err.startswith(b"penstock: s.jsonl:1: column 8: ")

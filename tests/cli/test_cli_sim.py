@@ -293,7 +293,7 @@ def test_compiling_kernels_is_announced_where_they_are_needed(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(sim, "note_if_cold", lambda: said.append("cold"))
+    monkeypatch.setattr(sim, "wait_for_kernels", lambda: said.append("cold"))
     assert run(capsysbinary, "small.toml")[0] == 0
     assert said == []
     Path("many.toml").write_text(SMALL.replace("subscriptions = 20", "subscriptions = 250"))

@@ -12,7 +12,6 @@ OTHERS = ["append", "build", "forward_messages", "like_text", "link_chains", "se
 
 PROGRAM = """
 import importlib, pkgutil
-from penstock.cli import lines
 from penstock.cli.main import main
 from penstock.matching import kernels
 from numba.core.caching import FunctionCache
@@ -20,7 +19,7 @@ from numba.core.caching import FunctionCache
 assert main(["warm"]) == 0
 found = pkgutil.iter_modules(kernels.__path__, kernels.__name__ + ".")
 modules = [importlib.import_module(one.name) for one in found]
-for module in (*modules, lines):
+for module in modules:
     for name, made in vars(module).items():
         if isinstance(getattr(made, "_cache", None), FunctionCache) and not made.overloads:
             if made.py_func.__module__ == module.__name__:

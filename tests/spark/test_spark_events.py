@@ -1,14 +1,10 @@
 """Which columns are attributes, and where compiled kernels are kept."""
 
-import os
-from pathlib import Path
-
 import pytest
 from pyspark.sql import types as T  # noqa: N812 - everybody's name for it
 
 from penstock.errors import EventError, InputError, LimitError, PenstockError, UnsupportedValueError
 from penstock.model.values import Family
-from penstock.spark import caches
 from penstock.spark.choices import check_choice
 from penstock.spark.events import attributes_of
 
@@ -96,51 +92,3 @@ def test_words_of_options() -> None:
     check_choice("output", "ids", ("ids", "rows"))
     with pytest.raises(InputError, match="output is one of 'ids', 'rows', not 'id'"):
         check_choice("output", "id", ("ids", "rows"))
-
-
-@pytest.fixture
-def _nothing_writeable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setattr(caches, "_is_writeable", lambda _: False)
-    monkeypatch.setattr(caches, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    caches.have_kernel_cache.cache_clear()
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "remembered, so that it is put back")
-    monkeypatch.delenv("NUMBA_CACHE_DIR")
-
-
-@pytest.mark.usefixtures("_nothing_writeable")
-def test_kernels_are_cached_in_a_temporary_folder_of_the_user_alone(tmp_path: Path) -> None:
-    caches.have_kernel_cache()
-    folder = Path(os.environ.pop("NUMBA_CACHE_DIR"))
-    assert folder == tmp_path / f"penstock-kernels-{os.getuid()}"
-    assert folder.stat().st_mode & 0o777 == 0o700
-    caches.have_kernel_cache.cache_clear()
-    caches.have_kernel_cache()
-    assert os.environ["NUMBA_CACHE_DIR"] == str(folder)
-
-
-@pytest.mark.usefixtures("_nothing_writeable")
-@pytest.mark.parametrize("what", ["a link", "a dangling link", "a file", "open to all"])
-def test_a_folder_that_others_may_have_made_is_not_trusted(tmp_path: Path, what: str) -> None:
-    place, other = tmp_path / f"penstock-kernels-{os.getuid()}", tmp_path / "other"
-    if what == "a file":
-        place.write_text("")
-    elif what == "open to all":
-        place.mkdir()
-        place.chmod(0o777)
-    else:
-        place.symlink_to(other)
-        if what == "a link":
-            other.mkdir()
-    caches.have_kernel_cache()
-    folder = Path(os.environ["NUMBA_CACHE_DIR"])
-    assert folder not in (place, other)
-    assert folder.is_dir()
-
-
-def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HOME", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr("pwd.getpwuid", lambda _: (_ for _ in ()).throw(KeyError))
-    assert not caches._is_writeable(caches._home())

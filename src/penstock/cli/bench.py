@@ -2,7 +2,7 @@
 
 import argparse
 
-from penstock.cli.kernels import note_if_cold
+from penstock.cli.kernels import wait_for_kernels
 from penstock.cli.progress import progress, telling
 
 
@@ -10,7 +10,7 @@ def matching(options: argparse.Namespace) -> int:
     """Run the scenarios; where kernels have to be compiled before, say so."""
     from penstock.bench.matching import run
 
-    note_if_cold()
+    wait_for_kernels()
     return run(options)
 
 
@@ -25,7 +25,7 @@ def ladder(options: argparse.Namespace) -> int:
     """Compare the routing schemes."""
     from penstock.bench.ladder import run, steps
 
-    note_if_cold()
+    wait_for_kernels()
     with progress("ladder", steps(options), "rows") as advance:
         return run(options, advance)
 
@@ -34,7 +34,7 @@ def covering(options: argparse.Namespace) -> int:
     """Compare active, lazy and no covering."""
     from penstock.bench.covering import run, steps
 
-    note_if_cold()
+    wait_for_kernels()
     with progress("covering", steps(options), "rows") as advance:
         return run(options, advance)
 
@@ -43,7 +43,7 @@ def network(options: argparse.Namespace) -> int:
     """Measure a broker and its clients, and others beside them."""
     from penstock.bench.network.command import run
 
-    note_if_cold()
+    wait_for_kernels()
     return run(options)
 
 
@@ -51,8 +51,17 @@ def strangers(options: argparse.Namespace) -> int:
     """Measure round trips with and without clients that send expensive filters."""
     from penstock.bench.strangers.command import run
 
-    note_if_cold()
+    wait_for_kernels()
     with telling("strangers") as say:
+        return run(options, say)
+
+
+def start(options: argparse.Namespace) -> int:
+    """Measure fresh installations."""
+    from penstock.bench.start.command import TRIALS, run
+
+    options.only = options.only or TRIALS
+    with telling("start") as say:
         return run(options, say)
 
 
@@ -60,6 +69,6 @@ def spark(options: argparse.Namespace) -> int:
     """Measure routing on Spark, and plain joins beside it."""
     from penstock.bench.spark.command import run
 
-    note_if_cold()
+    wait_for_kernels()
     with telling("spark") as say:
         return run(options, say)

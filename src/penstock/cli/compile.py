@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from penstock.cli.files import is_same_file, tells_format
-from penstock.cli.kernels import note_if_cold
+from penstock.cli.kernels import note_if_interpreting, wait_for_kernels
 from penstock.cli.progress import progress
 from penstock.cli.schema_files import read_schema
 from penstock.cli.sources import Source, has_files, size_of_all, sources
@@ -80,7 +80,7 @@ def load(
         def pairs() -> Iterator[tuple[Id, Predicate]]:
             for found in read_subscriptions(files, reading, advance):
                 yield found.id, found.predicate
-            note_if_cold(matching=matching)
+            (note_if_interpreting if matching else wait_for_kernels)()
 
         matcher.add_many(pairs())
     return matcher

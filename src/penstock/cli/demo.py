@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from penstock.cli.demo_scene import make_scene
-from penstock.cli.kernels import note_if_cold
+from penstock.cli.kernels import wait_for_kernels
 from penstock.cli.pool import cores
 from penstock.cli.progress import progress
 from penstock.errors import InputError, MissingExtraError
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     table = load_flights()
     if options.flights is not None:
         table = table.slice(0, min(options.flights, table.num_rows))
-    note_if_cold(packed=scene is not None)
+    wait_for_kernels()
     if options.only in (None, "matching"):
         _match(table)
     if scene is None:

@@ -1,26 +1,33 @@
-"""A word to those who wait: the first run of an installation compiles the kernels."""
+"""A word to those whose process is the first of an installation: kernels are being compiled."""
 
 import sys
 from functools import cache
 
+from penstock.matching.arrival import KERNELS
+
 
 @cache
-def note_if_cold(*, matching: bool = True, packed: bool = False) -> None:
-    """Say on standard error, once, that kernels will have to be compiled, where that is so.
+def wait_for_kernels() -> None:
+    """Have all kernels on disk; where that takes a while, say so on standard error.
 
-    Looked at are one of the kernels that compile filters and, where there are events, the one that matches:
-    they are among the last that a first run compiles. Where events are those of a network (`packed`), also
-    the one that reads them. To be called when filters have been read well.
+    For what is measured, and what cannot do without. To be called when filters have been read well.
     """
-    from penstock.matching.kernels.build_places import arrange
-    from penstock.matching.kernels.jit import is_cached
-    from penstock.matching.kernels.match import match
-    from penstock.matching.kernels.packed_maps import read_events
+    if not KERNELS.look():
+        _note("compiling kernels, which takes about half a minute; later runs find them on disk")
+        KERNELS.wait()
 
-    needed = [arrange] + [match] * matching + [read_events] * packed
-    if not all(map(is_cached, needed)):
-        sys.stderr.write(
-            "penstock: note: compiling the kernels, which takes a minute or two; "
-            "later runs find them on disk\n"
-        )
-        sys.stderr.flush()
+
+@cache
+def note_if_interpreting() -> None:
+    """Say on a terminal, once, that kernels are compiled while the interpreter answers."""
+    if KERNELS.is_interpreting() and _is_on_terminal():
+        _note("kernels are being compiled in the background; until then the interpreter answers, more slowly")
+
+
+def _is_on_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"penstock: note: {text}\n")
+    sys.stderr.flush()

@@ -23,6 +23,7 @@ from penstock.cli.pipeline_arguments import add_pipeline_commands
 from penstock.cli.schema_arguments import add_schema_command, add_schema_option
 from penstock.cli.signals import end_on_signals
 from penstock.cli.spark_bench_arguments import add_spark_bench
+from penstock.cli.start_bench_arguments import add_start_bench
 from penstock.cli.strangers_bench_arguments import add_strangers_bench
 from penstock.cli.torture_arguments import add_torture_command
 from penstock.errors import NetworkError, PenstockError, printable
@@ -398,6 +399,7 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
     _add_network_bench(kinds)
     add_strangers_bench(kinds)
     add_spark_bench(kinds)
+    add_start_bench(kinds)
     _add_routing_bench(kinds)
 
 

@@ -15,8 +15,7 @@ from penstock.cli.compile import check_output, is_compiled, language_of, load, s
 from penstock.cli.events import EventOptions, families_given
 from penstock.cli.files import can_be_replaced, is_same_file, whole_output
 from penstock.cli.json_lines import json_line
-from penstock.cli.kernels import note_if_cold
-from penstock.cli.lines import Lines
+from penstock.cli.kernels import wait_for_kernels
 from penstock.cli.pool import cores, in_order
 from penstock.cli.progress import progress
 from penstock.cli.schema_files import parquet_schema, read_schema, refuse_columns
@@ -24,6 +23,7 @@ from penstock.cli.sources import Source, one_kind, size_of_all, sources
 from penstock.cli.subscriptions import Reading
 from penstock.errors import DisagreementError, InputError, printable
 from penstock.filters.disagreements import Disagreement
+from penstock.matching.lines import Lines
 from penstock.matching.matcher import Matcher
 from penstock.matching.matches import Matches
 from penstock.matching.summary import Summary, Tally
@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
     families = families_given(options.family)
     schema = _schema(options, events)
     if compiled:
+        wait_for_kernels()
         matcher = Matcher.load(options.subscriptions[0], schema=schema)
-        note_if_cold()
     else:
         matcher = load(rules, Reading(language_of(options)), schema=schema)
     if options.strict and events[0].kind == "parquet":

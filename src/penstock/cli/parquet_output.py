@@ -17,8 +17,8 @@ import pyarrow.parquet as papq
 from numpy.typing import NDArray
 
 from penstock.cli.files import whole_file
-from penstock.cli.lines import Lines
 from penstock.matching.batch import Batch
+from penstock.matching.lines import Lines
 from penstock.matching.matches import Matches
 
 _EVENT: Final = "event"

@@ -12,7 +12,7 @@ import msgspec
 from penstock.broker.protocols import protocol_named
 from penstock.cli.arguments import EXIT_FAILED
 from penstock.cli.files import whole_output, why
-from penstock.cli.kernels import note_if_cold
+from penstock.cli.kernels import wait_for_kernels
 from penstock.cli.progress import progress
 from penstock.errors import InputError
 from penstock.sim.calibrate import calibrate
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _simulate(name: str, scenario: Scenario, trace: Trace | None) -> tuple[Result, Series]:
     if may_need_engine(scenario):
-        note_if_cold()
+        wait_for_kernels()
     service = calibrate(scenario) if scenario.service.measured else None
     simulation = Simulation(scenario, name=name, service=service, trace=trace)
     with progress("simulating", SLICES, "rows") as advance:

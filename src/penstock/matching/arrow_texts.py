@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import EventError
+from penstock.matching.arrival import is_interpreting
 from penstock.model.limits import STRING_LENGTH_MAX
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ rounded up to a power of two, and no more than the processor's caches hold."""
 
 _BYTES_MIN: Final = 16
 """Twice the bytes that the kernel reads at once: then eight before or after any place are there."""
+
+
+_BROKEN: Final = "a column of strings has offsets that are outside its bytes"
 
 
 class Texts(NamedTuple):
@@ -40,6 +44,8 @@ def is_text(kind: "pa.DataType") -> bool:
 
 def texts_of(arrays: "list[pa.Array]", attributes: list[int]) -> Texts | None:
     """The values of columns, each as long as the others; None where a text is too long or not UTF-8."""
+    if is_interpreting():
+        return _texts_plainly(arrays, attributes)
     from penstock.matching.kernels.texts import BROKEN, TOO_LONG, encode_texts
 
     rows, width = len(arrays[0]), len(arrays)
@@ -80,8 +86,45 @@ def texts_of(arrays: "list[pa.Array]", attributes: list[int]) -> Texts | None:
         if values == TOO_LONG:
             return None
         if values == BROKEN:
-            raise EventError("a column of strings has offsets that are outside its bytes")
+            raise EventError(_BROKEN)
     made = Texts(attribute[:values], start[:values], length[:values], text[:end], which.reshape(rows, width))
+    return made if _is_utf8(made) else None
+
+
+def _texts_plainly(arrays: "list[pa.Array]", attributes: list[int]) -> Texts | None:
+    """The same without kernels."""
+    import pyarrow as pa
+
+    rows = len(arrays[0])
+    which = np.full((rows, len(arrays)), -1, np.int32)
+    attribute: list[int] = []
+    texts: list[bytes] = []
+    for column, array in enumerate(arrays):
+        if pa.types.is_string_view(array.type):
+            array = array.cast(pa.large_string())
+        is_large = pa.types.is_large_string(array.type)
+        known: dict[bytes, int] = {}
+        # As bytes: their texts need not be UTF-8.
+        plain = array.view(pa.large_binary() if is_large else pa.binary())
+        try:
+            plain.validate(full=True)
+        except pa.ArrowInvalid:
+            raise EventError(_BROKEN) from None
+        for row, text in enumerate(plain.to_pylist()):
+            if text is None:
+                continue
+            if len(text) > STRING_LENGTH_MAX:
+                return None
+            if text not in known:
+                known[text] = len(texts)
+                attribute.append(attributes[column])
+                texts.append(text)
+            which[row, column] = known[text]
+    length = np.array([len(text) for text in texts], np.int32)
+    start = np.zeros(len(texts), np.int64)
+    np.cumsum(length[:-1], out=start[1:])
+    data = np.frombuffer(b"".join(texts), np.uint8).copy()
+    made = Texts(np.array(attribute, np.int32), start, length, data, which)
     return made if _is_utf8(made) else None
 
 

@@ -145,6 +145,17 @@ class ColumnsBuilder:
             named.update(self.texts.attributes())
         return [name for name in named if name not in self.names and name != _NO_NAME]
 
+    def conditions(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:
+        """Where the conditions of each filter start, and for each its attribute and its kind."""
+        known = list(map(self.names.get, self._attributes))
+        if None in known:
+            for name in self.new_names():
+                self.names[name] = len(self.names)
+            known = [self.names.get(name, 0) for name in self._attributes]
+        attribute = np.array(known, np.int32)
+        kind = np.fromiter([states.kind for states in self._sets], np.uint8, len(self._sets))
+        return offsets_of(np.array(self._conditions, np.int64)), attribute, kind
+
     def build(self) -> Columns:
         """All filters that were added and not removed."""
         if not self.texts:
@@ -156,13 +167,7 @@ class ColumnsBuilder:
 
     def _build(self) -> Columns:
         sets, count = self._sets, len(self._sets)
-        known = list(map(self.names.get, self._attributes))
-        if None in known:
-            for name in self.new_names():
-                self.names[name] = len(self.names)
-            known = [self.names.get(name, 0) for name in self._attributes]
-        attribute = np.array(known, np.int32)
-        kind = np.fromiter([states.kind for states in sets], np.uint8, count)
+        offsets, attribute, kind = self.conditions()
         cuts = np.fromiter([len(states.cuts) for states in sets], np.int64, count)
         # Only families have cuts that say something.
         cuts[(kind < _BOOL) | (kind > _STRING)] = 0
@@ -190,7 +195,7 @@ class ColumnsBuilder:
             literals=literals,
             patterns=list(patterns),
             ids=np.array(self.ids, np.int32),
-            offsets=offsets_of(np.array(self._conditions, np.int64)),
+            offsets=offsets,
             attribute=attribute,
             kind=kind,
             cut_offsets=offsets_of(cuts),

@@ -30,6 +30,7 @@ from penstock.model.schema import Schema
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
+    from penstock.matching.plain import PlainSnapshot
     from penstock.matching.store import Snapshot
 
 _KINDS = 16
@@ -52,7 +53,9 @@ class _Seen(NamedTuple):
     """Whether some event had the name, perhaps with no value."""
 
 
-def disagreements(snapshot: "Snapshot", observed: Observed, *, patience: int = 1) -> list[Disagreement]:
+def disagreements(
+    snapshot: "Snapshot | PlainSnapshot", observed: Observed, *, patience: int = 1
+) -> list[Disagreement]:
     """See the module; in the order of attributes.
 
     `patience`: in so many events an attribute is looked for before it is said that none has it.
@@ -99,7 +102,7 @@ def disagreements(snapshot: "Snapshot", observed: Observed, *, patience: int = 1
     )
 
 
-def misfits(snapshot: "Snapshot", observed: Observed, schema: Schema) -> list[Disagreement]:
+def misfits(snapshot: "Snapshot | PlainSnapshot", observed: Observed, schema: Schema) -> list[Disagreement]:
     """What events had that a schema does not allow: of the attributes that filters name, and other names."""
     names = [name for name in snapshot.names if not is_computed(name)]
     counts = observed.counts(len(snapshot.names))
@@ -126,7 +129,7 @@ def _of_events(
     return Disagreement(name, problem, (), seen, 0, (), events=observed.events, **more)
 
 
-def disagreements_by(snapshot: "Snapshot", schema: Schema) -> list[Disagreement]:
+def disagreements_by(snapshot: "Snapshot | PlainSnapshot", schema: Schema) -> list[Disagreement]:
     """What the filters and a schema disagree about, in the order of attributes."""
     names = list(snapshot.names)
     wanted = np.zeros(len(names), np.bool_)
@@ -188,7 +191,7 @@ def _kinds_of(mask: int) -> set[Kind]:
     return {_KIND_OF[bit] for bit in _KIND_OF if mask >> bit & 1}
 
 
-def _asked(snapshot: "Snapshot", attributes: int) -> dict[int, set[Kind]]:
+def _asked(snapshot: "Snapshot | PlainSnapshot", attributes: int) -> dict[int, set[Kind]]:
     """What living filters ask for of each attribute, by number."""
     pairs: NDArray[np.int64] = np.zeros(attributes * _KINDS, np.int64)
     found: dict[int, set[Kind]] = {}
@@ -208,7 +211,9 @@ def _asked(snapshot: "Snapshot", attributes: int) -> dict[int, set[Kind]]:
     return found
 
 
-def _rules(snapshot: "Snapshot", wanted: NDArray[np.bool_]) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+def _rules(
+    snapshot: "Snapshot | PlainSnapshot", wanted: NDArray[np.bool_]
+) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
     """For each attribute wanted, and each set of kinds that rules ask of it: these rules, by number of id."""
     computed = {
         number: kinds
@@ -247,7 +252,9 @@ def _rules(snapshot: "Snapshot", wanted: NDArray[np.bool_]) -> Iterator[tuple[in
             yield number, mask_of, owners[mine & (masks == mask_of)]
 
 
-def _wanted_kinds(name: str, snapshot: "Snapshot", wanted: NDArray[np.bool_]) -> dict[int, int]:
+def _wanted_kinds(
+    name: str, snapshot: "Snapshot | PlainSnapshot", wanted: NDArray[np.bool_]
+) -> dict[int, int]:
     """Of what a computed attribute stands for: the attributes wanted, and the kinds asked for as bits."""
     found = {}
     for inner, kinds in kinds_in([filter_of(name)]).items():
@@ -258,7 +265,7 @@ def _wanted_kinds(name: str, snapshot: "Snapshot", wanted: NDArray[np.bool_]) ->
 
 
 def _conditions(
-    snapshot: "Snapshot",
+    snapshot: "Snapshot | PlainSnapshot",
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]]:
     """The conditions of living filters, some at a time: number of the id, number of the attribute, kind."""
     for part in snapshot.parts:

@@ -5,17 +5,25 @@ threads that merged would be waited for. So all locks are taken before, and let 
 """
 
 import os
-from typing import TYPE_CHECKING
+import threading
+from typing import Protocol
 from weakref import WeakSet
 
-if TYPE_CHECKING:
-    from penstock.matching.store import Store
 
-_stores: "WeakSet[Store]" = WeakSet()
-_held: "list[Store]" = []
+class Forkable(Protocol):
+    """A store."""
+
+    lock: "threading.RLock"
+
+    def forget_mergers(self) -> None:
+        """Know that this is a new process, in which no thread merges yet."""
 
 
-def look_after(store: "Store") -> None:
+_stores: WeakSet[Forkable] = WeakSet()
+_held: list[Forkable] = []
+
+
+def look_after(store: Forkable) -> None:
     """Have a store survive forks."""
     _stores.add(store)
 

@@ -11,14 +11,17 @@ over, and the first line of all may begin with a byte order mark. Rows are lines
 
 import codecs
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import EventError, PenstockError
+from penstock.matching.arrival import is_interpreting
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, STRING, TRUE, Batch
 from penstock.matching.computed import is_computed, unread
+from penstock.matching.encode import BatchBuilder
 from penstock.matching.kernels import json_blocks, json_lines, json_names, json_values
 from penstock.model.events import Unsupported, decode_object, flatten, is_skip
 from penstock.model.limits import NESTING_MAX
@@ -28,16 +31,16 @@ from penstock.model.values import Value
 _VALUE_BYTES_MIN: Final = len('"a":1')
 
 
+class _Trie(NamedTuple):
+    arrays: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint8]]
+    nodes: int
+
+
 class WantedNames:
     """The names of the attributes to read, made ready for the kernel; an attribute's number is its place."""
 
-    __slots__ = ("_prefixes", "index", "node_count", "numbers")
-
     numbers: dict[str, int]
     """The number of each name."""
-    index: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint8]]
-    """The trie of the names: its slots, its nodes, the names' bytes."""
-    node_count: int
 
     def __init__(self, names: Sequence[str]) -> None:
         # Computed attributes are in no event; they keep their places.
@@ -50,14 +53,28 @@ class WantedNames:
         self._prefixes = {
             name[:at] for name in names for at, character in enumerate(name) if character == "."
         }
-        encoded = [name.encode() for name in names]
+        self._names = names
+
+    @cached_property
+    def _trie(self) -> "_Trie":
+        encoded = [name.encode() for name in self._names]
         parts = sum(name.count(b".") + 1 for name in encoded)
         text = _padded(b"".join(encoded))
         slots = np.full(1 << (2 * parts).bit_length(), -1, np.int32)
         nodes = np.zeros((parts + 1) * json_names.NODE_WIDTH, np.int64)
         stops = np.cumsum([len(name) for name in encoded], dtype=np.int64)
-        self.node_count = json_names.index_names(text, stops, slots, nodes)
-        self.index = slots, nodes, text
+        count = json_names.index_names(text, stops, slots, nodes)
+        return _Trie((slots, nodes, text), count)
+
+    @property
+    def index(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint8]]:
+        """The trie of the names: its slots, its nodes, the names' bytes."""
+        return self._trie.arrays
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes it has."""
+        return self._trie.nodes
 
     def restrict(self, attributes: Mapping[str, object]) -> dict[str, object]:
         """What of a decoded object can become a wanted attribute."""
@@ -92,7 +109,26 @@ def read_json_lines(
 
     Where the data are a later part of a file, `first_row` is the number of their first line.
     """
+    if is_interpreting():
+        return _read_plainly(bytes(data), wanted, unsupported, first_row)
     return _read(data, wanted, unsupported, first_row)[0]
+
+
+def _read_plainly(data: bytes, wanted: WantedNames, unsupported: Unsupported, first_row: int) -> Batch:
+    """The same without kernels."""
+    is_skip(unsupported)
+    builder = BatchBuilder(wanted.numbers)
+    content = data.removeprefix(codecs.BOM_UTF8) if first_row == 1 else data
+    for row, line in enumerate(content.split(b"\n"), first_row):
+        text = line.strip()
+        if not text:
+            continue
+        try:
+            flat = _read_slowly(text, wanted, unsupported)
+        except PenstockError as error:
+            raise error.in_row(row) from None
+        builder.add(flat)
+    return builder.build()
 
 
 def _read(

@@ -21,12 +21,14 @@ from penstock.filters.disagreements import SchemaCheck, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.reasons import Reasons, reasons
+from penstock.matching.arrival import KERNELS, is_interpreting
 from penstock.matching.batch import Batch
 from penstock.matching.bulk_texts import BulkTexts
 from penstock.matching.columns import ColumnsBuilder, offsets_of
 from penstock.matching.computed import is_computed, plain_names
 from penstock.matching.encode import BatchBuilder, batch_of_events
 from penstock.matching.matches import Matches
+from penstock.matching.plain import HandedOverError, PlainSnapshot, PlainStore, Work, as_found, without_first
 from penstock.matching.sampling import joined
 from penstock.model.events import Event, Unsupported, as_event
 from penstock.model.names import Id, check_id, id_order
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from penstock.matching.packed_events import Buffer
     from penstock.matching.parts import Found
     from penstock.matching.stats import Stats
-    from penstock.matching.store import Snapshot
+    from penstock.matching.store import Snapshot, Store
     from penstock.matching.summary import Summary
     from penstock.matching.table import Table
 
@@ -76,10 +78,7 @@ class Matcher:
         schema: Schema | None = None,
     ) -> None:
         """With a `schema` of events, what does not fit it is refused when it is added."""
-        # Not before: it brings the compiler with it, which takes a while to import.
-        from penstock.matching.store import Store
-
-        self._store = Store()
+        self._kept: Store | PlainStore = PlainStore() if is_interpreting() else _new_store()
         self._schema = schema
         self._wanted: _Ready | None = None
         self._untidied = 0
@@ -95,9 +94,11 @@ class Matcher:
         self, subscriptions: Iterable[tuple[Id, PredicateLike]] | Mapping[Any, PredicateLike]
     ) -> None:
         """Add many (id, predicate) pairs, or a dict of them: all, or, when one is refused, none."""
-        given = ColumnsBuilder(self._store.names)
+        given = ColumnsBuilder(self._kept.names)
+        filters: list[Filter] = []
         checking = None if self._schema is None else SchemaCheck(self._schema)
-        texts = given.texts = BulkTexts()
+        # Without kernels, filters are matched as they are: texts have to be parsed.
+        texts = given.texts = None if isinstance(self._kept, PlainStore) else BulkTexts()
         keys: list[Id] = []
         for at, pair in enumerate(_pairs(subscriptions)):
             try:
@@ -108,7 +109,7 @@ class Matcher:
                 if checking is not None:
                     predicate = as_predicate(predicate)
                     checking.see(keys[-1], predicate.filters)
-                elif at >= _FEW and isinstance(predicate, str):
+                elif at >= _FEW and isinstance(predicate, str) and texts is not None:
                     taken = texts.add(at, predicate)
                     if taken is True:
                         continue
@@ -116,15 +117,28 @@ class Matcher:
                 # A filter alone need not be brought into the form of a predicate.
                 if isinstance(predicate, Filter) and predicate.satisfiable and not predicate.clauses:
                     given.add(at, predicate)
+                    filters.append(predicate)
                     continue
                 for f in as_predicate(predicate).filters or (NEVER,):
                     given.add(at, f)
+                    filters.append(f)
             except PenstockError as error:
                 raise error.in_row(at) from None
         if checking is not None:
             refuse(checking.report())
         if keys:
-            self._store.add(given, keys)
+            self._take(given, filters, keys)
+
+    def _take(self, given: ColumnsBuilder, filters: list[Filter], keys: list[Id]) -> None:
+        """Add filters, which are given as columns and, without kernels, as they are."""
+        store = self._held()
+        if isinstance(store, PlainStore):
+            try:
+                store.add(given, filters, keys)
+                return
+            except HandedOverError:
+                pass
+        self._store.add(given, keys)
 
     def add_constraints(self, table: "pa.Table | pa.RecordBatch") -> None:
         """Add filters from an Arrow table with a row for each constraint: the quickest way to load millions.
@@ -147,20 +161,22 @@ class Matcher:
             apart = Matcher()
             apart.add_constraints(given)
             refuse(apart.check(self._schema))
-        with self._store.lock:
-            columns, ids = columns_of_table(given, dict(self._store.names))
-            self._store.add_columns(columns, self._store.ids.intern_array(ids))
+        store = self._store
+        with store.lock:
+            columns, ids = columns_of_table(given, dict(store.names))
+            store.add_columns(columns, store.ids.intern_array(ids))
 
     def add_columns(self, columns: "Columns", ids: "pa.Array") -> None:
         """Add filters as flat arrays, whose `ids` are places in an Arrow array of ids, each there once.
 
         For those who parse in many processes and put together what they get.
         """
-        with self._store.lock:
-            if self._store.names:
+        store = self._store
+        with store.lock:
+            if store.names:
                 raise PenstockError("columns number attributes by themselves: they are for an empty matcher")
-            numbers = self._store.ids.intern_array(ids)
-            self._store.add_columns(columns, numbers[columns.ids])
+            numbers = store.ids.intern_array(ids)
+            store.add_columns(columns, numbers[columns.ids])
 
     def remove(self, key: Id, predicate: PredicateLike | None = None) -> None:
         """Remove all that an id has, or one predicate that was added under it.
@@ -171,7 +187,11 @@ class Matcher:
         if predicate is None:
             self.remove_many([key])
             return
-        self._store.remove_filters(key, as_predicate(predicate).filters or (NEVER,))
+        filters = as_predicate(predicate).filters or (NEVER,)
+        try:
+            self._held().remove_filters(key, filters)
+        except HandedOverError:
+            self._store.remove_filters(key, filters)
 
     def remove_many(self, keys: Iterable[Id]) -> None:
         """Remove all that each of the ids has: all, or, when one is not known or is given twice, none."""
@@ -183,7 +203,10 @@ class Matcher:
                 checked.append(check_id(key))
             except PenstockError as error:
                 raise error.in_row(at) from None
-        self._store.remove(checked)
+        try:
+            self._held().remove(checked)
+        except HandedOverError:
+            self._store.remove(checked)
 
     def compact(self) -> None:
         """Merge everything into one table now, and let go of all that was removed."""
@@ -199,23 +222,26 @@ class Matcher:
 
         Matching learns by itself from the events that it sees; this is for those who do not want to wait.
         """
-        with self._store.lock:
-            snapshot = self._store.snapshot()
+        store = self._store
+        with store.lock:
+            snapshot = store.snapshot()
             for batch in self._batches(events, unsupported, snapshot):
                 snapshot.sample.see(snapshot.completed(batch))
-            self._store.compact(anew=True)
+            store.compact(anew=True)
 
     # Matching
 
     def match(self, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse") -> list[Id]:
         """The ids, sorted, of the predicates that match the event."""
-        snapshot = self._store.snapshot()
+        snapshot = self._snapshot()
         attributes = as_event(event, snapshot.counting(unsupported)).attributes
         builder = BatchBuilder(snapshot.names)
         builder.add(attributes)
         batch = builder.build()
         snapshot.sample.see_one(attributes, batch)
-        self._store.tidy()
+        if isinstance(snapshot, PlainSnapshot):
+            return snapshot.match(attributes)
+        self._tidy()
         return self._match(snapshot, snapshot.completed(batch))[0]
 
     def match_batch(
@@ -229,13 +255,10 @@ class Matcher:
         Null is absence: None in a list, a null in an array of structs and a row of nulls are events without
         attributes. An array of structs is taken for the table of their fields.
         """
-        snapshot = self._store.snapshot()
-        found = []
-        for given in self._batches(events, unsupported, snapshot):
-            batch = snapshot.completed(given)
-            snapshot.sample.see(batch)
-            found.append(self._match(snapshot, batch))
-        self._store.tidy()
+        snapshot = self._snapshot()
+        batches = self._batches(events, unsupported, snapshot)
+        found = [self._match_seen(snapshot, batch) for batch in batches]
+        self._tidy()
         return found[0] if len(found) == 1 else _joined(found, snapshot)
 
     def match_json(
@@ -253,13 +276,11 @@ class Matcher:
             raise EventError(f"JSON lines are text or bytes, not {type(lines).__name__}")
         if isinstance(lines, memoryview) and not lines.c_contiguous:
             lines = lines.tobytes()
-        snapshot = self._store.snapshot()
-        counting = snapshot.counting(unsupported)
-        batch = snapshot.completed(read_json_lines(lines, self._wanted_names(snapshot), counting))
+        snapshot = self._snapshot()
+        batch = read_json_lines(lines, self._wanted_names(snapshot), snapshot.counting(unsupported))
         snapshot.sample.observed.look_at_lines(lines)
-        snapshot.sample.see(batch)
-        self._store.tidy()
-        return self._match(snapshot, batch)
+        self._tidy()
+        return self._match_seen(snapshot, batch)
 
     def match_packed(self, data: "Buffer", offsets: "ArrayLike") -> Matches:
         """What each event matches of many that are laid end to end, in the form of `penstock.model.packed`.
@@ -268,17 +289,19 @@ class Matcher:
         """
         from penstock.matching.packed_events import read_packed
 
-        snapshot = self._store.snapshot()
-        batch = snapshot.completed(read_packed(data, offsets, self._wanted_names(snapshot)))
+        snapshot = self._snapshot()
+        batch = read_packed(data, offsets, self._wanted_names(snapshot))
         snapshot.sample.observed.look_at_packed(data, offsets)
-        snapshot.sample.see(batch)
+        if isinstance(snapshot, PlainSnapshot):
+            # Whoever asks is a broker, which must not stand still.
+            return self._match_plainly(snapshot, batch, Work())
         self._untidied += len(batch.start)
         if self._untidied >= _TIDY_EVERY:
             self._untidied = 0
-            self._store.tidy()
-        return self._match(snapshot, batch)
+            self._tidy()
+        return self._match_seen(snapshot, batch)
 
-    def _wanted_names(self, snapshot: "Snapshot") -> "WantedNames":
+    def _wanted_names(self, snapshot: "Snapshot | PlainSnapshot") -> "WantedNames":
         """The names of a snapshot, made ready for kernels that read events."""
         names, known = snapshot.names, self._wanted
         if known is not None and known.names is names and known.seen == len(names):
@@ -297,13 +320,14 @@ class Matcher:
     @property
     def names(self) -> dict[str, int]:
         """The attributes that filters name, and the numbers under which batches have them."""
-        with self._store.lock:
-            return dict(self._store.names)
+        store = self._kept
+        with store.lock:
+            return dict(store.names)
 
     @property
     def name_count(self) -> int:
         """How many attributes filters have named, also some that have been removed since."""
-        return len(self._store.names)
+        return len(self._kept.names)
 
     def tables(self) -> "list[Table]":
         """The compiled tables."""
@@ -317,17 +341,15 @@ class Matcher:
         It may have one attribute that no filter names, under the number `len(names)`. `compact`, and what
         calls it (`learn`, `save`), may number attributes anew: no other thread may do so meanwhile.
         """
-        snapshot = self._store.snapshot()
-        batch = snapshot.completed(batch)
-        snapshot.sample.see(batch)
-        self._store.tidy()
-        return self._match(snapshot, batch)
+        snapshot = self._snapshot()
+        self._tidy()
+        return self._match_seen(snapshot, batch)
 
     def _batches(
         self,
         events: "pa.RecordBatch | pa.Table | Iterable[Event | Mapping[str, object] | None]",
         unsupported: Unsupported,
-        snapshot: "Snapshot",
+        snapshot: "Snapshot | PlainSnapshot",
     ) -> list[Batch]:
         names, observed = snapshot.names, snapshot.sample.observed
         unsupported = snapshot.counting(unsupported)
@@ -345,6 +367,37 @@ class Matcher:
             made.append(batch_of_arrow(rows, names, unsupported, row))
             row += rows.num_rows
         return made or [batch_of_events([], names)]
+
+    def _match_seen(self, snapshot: "Snapshot | PlainSnapshot", given: Batch) -> Matches:
+        """What each event matches; of which the sample takes note."""
+        if isinstance(snapshot, PlainSnapshot):
+            return self._match_plainly(snapshot, given, snapshot.work)
+        batch = snapshot.completed(given)
+        snapshot.sample.see(batch)
+        return self._match(snapshot, batch)
+
+    def _match_plainly(self, snapshot: PlainSnapshot, batch: Batch, work: Work) -> Matches:
+        """The same without kernels, until they have come, or there is more to do than they are waited for."""
+        snapshot.sample.see(batch)
+        rows: list[list[int]] = []
+        is_whole = snapshot.find(batch, rows, work, lambda: KERNELS.are_here)
+        offsets, numbers = as_found(rows)
+        if not is_whole:
+            compiled = self._compiled_from(snapshot)
+            rest = compiled.completed(without_first(batch, len(rows)))
+            more = self._match(compiled, rest)
+            offsets = np.concatenate((offsets, offsets[-1] + more.offsets[1:]))
+            numbers = np.concatenate((numbers, more.numbers))
+        return Matches(offsets, numbers, snapshot.ids, integers=snapshot.integers)
+
+    def _compiled_from(self, snapshot: PlainSnapshot) -> "Snapshot":
+        """The same filters in a compiled store. Waits for kernels."""
+        KERNELS.wait()
+        store = snapshot.store
+        with store.lock:
+            if self._kept is store and store.snapshot() is snapshot:
+                self._hand_over(store)
+            return store.heir_of(snapshot)
 
     def _match(self, snapshot: "Snapshot", batch: Batch) -> Matches:
         return Matches(*self._find(snapshot, batch), snapshot.ids, integers=snapshot.integers)
@@ -371,6 +424,40 @@ class Matcher:
             offsets, numbers, epoch = join(offsets, numbers, other.offsets, other.numbers, stamp, epoch)
         return offsets, numbers
 
+    # Where filters are
+
+    def _held(self) -> "Store | PlainStore":
+        """The filters, wherever they are now."""
+        store = self._kept
+        return self._store if isinstance(store, PlainStore) and KERNELS.are_here else store
+
+    @property
+    def _store(self) -> "Store":
+        """The filters in a compiled store. Waits for kernels where there are none."""
+        store = self._kept
+        if not isinstance(store, PlainStore):
+            return store
+        KERNELS.wait()
+        with store.lock:
+            found = self._kept
+            return self._hand_over(found) if isinstance(found, PlainStore) else found
+
+    def _hand_over(self, store: PlainStore) -> "Store":
+        """Compile the filters of a store, whose lock is held."""
+        made = self._kept = store.hand_over()
+        return made
+
+    def _snapshot(self) -> "Snapshot | PlainSnapshot":
+        try:
+            return self._held().snapshot()
+        except HandedOverError:
+            return self._store.snapshot()
+
+    def _tidy(self) -> None:
+        store = self._kept
+        if not isinstance(store, PlainStore):
+            store.tidy()
+
     # Looking
 
     def explain(
@@ -392,7 +479,7 @@ class Matcher:
         tally = Tally()
         for batch in [matches] if isinstance(matches, Matches) else matches:
             tally.see(batch)
-        return tally.summary(self._store.keys())
+        return tally.summary(self.ids())
 
     def why(
         self, key: Id, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse"
@@ -419,19 +506,20 @@ class Matcher:
         """
         from penstock.matching.stats import stats_of
 
-        snapshot = self._store.snapshot()
+        store = self._store
+        snapshot = store.snapshot()
         batch = (
             snapshot.sample.batch(snapshot.names)
             if events is None
             else joined(self._batches(events, unsupported, snapshot))
         )
         batch = None if batch is None else snapshot.completed(batch)
-        return stats_of(snapshot, snapshot.names, batch, self._store.home.nbytes, self._store.live_ids, top)
+        return stats_of(snapshot, snapshot.names, batch, store.home.nbytes, store.live_ids, top)
 
     @property
     def observed(self) -> "Observed":
         """What the events seen so far had, counted."""
-        return self._store.snapshot().sample.observed
+        return self._snapshot().sample.observed
 
     def disagreements(self, *, patience: int = 1) -> "list[Disagreement]":
         """What the filters and the events seen so far disagree about, in the order of attributes.
@@ -445,7 +533,7 @@ class Matcher:
         """
         from penstock.matching.disagreements import disagreements
 
-        snapshot = self._store.snapshot()
+        snapshot = self._snapshot()
         found = disagreements(snapshot, snapshot.sample.observed, patience=patience)
         if self._schema is None:
             return found
@@ -456,33 +544,46 @@ class Matcher:
         that the schema does not list. In the order of attributes."""
         from penstock.matching.disagreements import misfits
 
-        snapshot = self._store.snapshot()
+        snapshot = self._snapshot()
         return misfits(snapshot, snapshot.sample.observed, schema)
 
     def check(self, schema: Schema) -> "list[Disagreement]":
         """What the filters and a schema of events disagree about, in the order of attributes."""
         from penstock.matching.disagreements import disagreements_by
 
-        return disagreements_by(self._store.snapshot(), schema)
+        return disagreements_by(self._snapshot(), schema)
 
     def filters(self, key: Id) -> list[Filter]:
         """The filters that an id has."""
-        return sorted(self._store.filters(check_id(key)), key=Filter.sort_key)
+        key = check_id(key)
+        try:
+            found = self._held().filters(key)
+        except HandedOverError:
+            found = self._store.filters(key)
+        return sorted(found, key=Filter.sort_key)
 
     def ids(self) -> list[Id]:
         """All ids that have filters, in order."""
-        return sorted(self._store.keys(), key=id_order)
+        try:
+            found = self._held().keys()
+        except HandedOverError:
+            found = self._store.keys()
+        return sorted(found, key=id_order)
 
     def __len__(self) -> int:
         """How many ids there are."""
-        return self._store.live_ids
+        return self._kept.live_ids
 
     def __contains__(self, key: object) -> bool:
         try:
-            return self._store.has(check_id(key))
+            key = check_id(key)
         except PenstockError:
             # What cannot be an id is none.
             return False
+        try:
+            return self._held().has(key)
+        except HandedOverError:
+            return self._store.has(key)
 
     def __repr__(self) -> str:
         return f"<Matcher of {len(self):,} ids>"
@@ -524,9 +625,10 @@ class Matcher:
         from penstock.matching.storage import load
         from penstock.matching.store import Store
 
+        KERNELS.wait()
         table, ids, learnt = load(path)
         made = cls(schema=schema)
-        made._store = Store.of_table(table, ids, learnt=learnt or not learn)
+        made._kept = Store.of_table(table, ids, learnt=learnt or not learn)
         if schema is not None:
             refuse(made.check(schema))
         return made
@@ -549,7 +651,15 @@ def _is_iterable(given: object) -> bool:
     return hasattr(given, "__iter__") or hasattr(given, "__getitem__")
 
 
-def _joined(found: list[Matches], snapshot: "Snapshot") -> Matches:
+def _new_store() -> "Store":
+    # Not before: it brings the compiler with it, which takes a while to import.
+    from penstock.matching.store import Store
+
+    KERNELS.wait()
+    return Store()
+
+
+def _joined(found: list[Matches], snapshot: "Snapshot | PlainSnapshot") -> Matches:
     offsets = offsets_of(np.concatenate([np.diff(matches.offsets) for matches in found]))
     numbers = np.concatenate([matches.numbers for matches in found])
     return Matches(offsets, numbers, snapshot.ids, integers=snapshot.integers)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.filters import html
+from penstock.matching.arrival import is_interpreting
 from penstock.matching.columns import offsets_of
 from penstock.matching.ids import IdTable
 from penstock.model.names import Id
@@ -83,11 +84,14 @@ class Matches:
 
     def sorted(self) -> "Matches":
         """The same with the ids of each event in order: integers first, then text by code point."""
-        from penstock.matching.kernels.results import sort_runs
-
         by_id = self._table.ordered(np.unique(self.numbers))
         rank = np.zeros(self._table.count + 1, np.int64)
         rank[by_id] = np.arange(len(by_id))
+        if is_interpreting():
+            event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+            return self._with(self.offsets, self.numbers[np.lexsort((rank[self.numbers], event))])
+        from penstock.matching.kernels.results import sort_runs
+
         numbers = self.numbers.copy()
         sort_runs(self.offsets, numbers, rank)
         return self._with(self.offsets, numbers)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import PenstockError
+from penstock.matching.arrival import is_interpreting
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.observe import STATES, count_values
@@ -71,7 +72,7 @@ class Observed:
         """Count the values of a batch."""
         self.events += len(batch.start)
         size = len(batch.entries)
-        if size >= _TOGETHER:
+        if size >= _TOGETHER and not is_interpreting():
             with self._lock:
                 self._have_room(int(batch.value_attribute.max(initial=0)))
                 count_values(batch.entries, batch.value_attribute, batch.value_state, self._counts)

@@ -5,12 +5,15 @@ attributes or not, because what passes is forwarded byte by byte to whoever read
 """
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from penstock.errors import EventError, PenstockError
+from penstock.matching.arrival import is_interpreting
 from penstock.matching.batch import Batch
+from penstock.matching.encode import BatchBuilder
 from penstock.matching.json_events import WantedNames
 from penstock.matching.kernels import packed_maps
 from penstock.matching.kernels.jit import direct
@@ -30,6 +33,8 @@ def read_packed(data: Buffer, offsets: ArrayLike, wanted: WantedNames) -> Batch:
         given = np.frombuffer(data, np.uint8)
     except (TypeError, ValueError, BufferError):
         raise EventError(f"events are read from bytes in one piece, not from {type(data).__name__}") from None
+    if is_interpreting():
+        return _read_plainly(given, offsets, wanted)
     # Copies, because a kernel reads a little past the end, and takes only arrays that can be written.
     text = np.zeros(given.size + len(PADDING), np.uint8)
     text[: given.size] = given
@@ -49,6 +54,21 @@ def read_packed(data: Buffer, offsets: ArrayLike, wanted: WantedNames) -> Batch:
         raise _error(given, int(bounds[good]), int(bounds[good + 1]), good)
     entries = np.arange(size, dtype=np.int32)
     return Batch(start, count, entries, attribute[:size], state[:size], bits[:size], length[:size], text)
+
+
+def _read_plainly(given: NDArray[np.uint8], offsets: ArrayLike, wanted: WantedNames) -> Batch:
+    """The same without kernels."""
+    builder = BatchBuilder(wanted.numbers)
+    data = given.tobytes()
+    bounds = np.array(offsets, np.int64).tolist()
+    for row, (begin, stop) in enumerate(pairwise(bounds)):
+        if not 0 <= begin <= stop <= len(data):
+            raise _error(given, begin, stop, row)
+        try:
+            builder.add(decode_event(data[begin:stop]).attributes)
+        except PenstockError as error:
+            raise error.in_row(row) from None
+    return builder.build()
 
 
 def check_packed(data: Buffer, offsets: ArrayLike) -> None:

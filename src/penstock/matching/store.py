@@ -65,6 +65,12 @@ _KINDS: Final = ("young", "all")
 """Merges: of what is small, and of everything that is not."""
 
 
+def check_attributes(count: int) -> None:
+    """Refuse more attributes than one table, which all filters may end up in, can have."""
+    if count > TABLE_ATTRIBUTES_MAX:
+        raise LimitError(f"filters name {count:,} attributes", "TABLE_ATTRIBUTES_MAX", TABLE_ATTRIBUTES_MAX)
+
+
 class Snapshot(NamedTuple):
     """What a match works on."""
 
@@ -129,6 +135,10 @@ class Store:
         """How many ids have filters."""
         return self._homes.live
 
+    def expect_integers(self, are_expected: bool) -> None:
+        """Say what ids are, as long as none has filters."""
+        self._integers = are_expected
+
     # Adding
 
     def add(self, given: ColumnsBuilder, keys: Sequence[Id]) -> None:
@@ -171,12 +181,8 @@ class Store:
         self._have_names(given.new_names())
 
     def _have_names(self, new: Sequence[str]) -> None:
-        """Number new attributes; refuse more than one table, which all filters may end up in, can have."""
-        count = len(self.names) + len(new)
-        if count > TABLE_ATTRIBUTES_MAX:
-            raise LimitError(
-                f"filters name {count:,} attributes", "TABLE_ATTRIBUTES_MAX", TABLE_ATTRIBUTES_MAX
-            )
+        """Number new attributes."""
+        check_attributes(len(self.names) + len(new))
         for name in new:
             self.sample.observed.begin(len(self.names))
             self.names[name] = len(self.names)

@@ -1,12 +1,13 @@
-"""Kernels loaded, and on a new machine compiled, before anybody waits for them."""
+"""Kernels loaded before anybody waits for them."""
 
-import multiprocessing
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from penstock.matching.arrival import KERNELS
+from penstock.matching.encode import batch_of_events
+from penstock.matching.lines import Lines
 from penstock.matching.matcher import Matcher
 from penstock.matching.matches import Matches
 
@@ -18,6 +19,7 @@ _RANGES: Final = 200
 
 def warm(match: Callable[[Matcher], Matches]) -> None:
     """Have a matcher do what a changing one does, with events in the form in which `match` gives them."""
+    KERNELS.wait()
     matcher = Matcher(enumerate(_FILTERS))
     match(matcher)
     matcher.compact()
@@ -28,24 +30,6 @@ def warm(match: Callable[[Matcher], Matches]) -> None:
     match(matcher)
     # To merge what is there already takes kernels of its own.
     matcher.compact()
-
-
-def compile_all(say: Callable[[str], None], jobs: int | None = None) -> None:
-    """Compile all kernels that are not on disk, several at a time."""
-    from penstock.matching.kernels import signatures
-
-    todo = signatures.missing()
-    if not todo:
-        return
-    jobs = min(jobs or len(_cores()), len(todo))
-    # Not forked: who calls this may have threads.
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        for done, name in enumerate(pool.imap_unordered(signatures.compile_line, todo, chunksize=1), 1):
-            say(f"{name.rpartition(':')[2]} ({done} of {len(todo)})")
-
-
-def _cores() -> "set[int] | range":
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
 
 
 def warm_all(say: Callable[[str], None]) -> None:
@@ -76,3 +60,5 @@ def warm_all(say: Callable[[str], None]) -> None:
     none = np.zeros(0, np.int32)
     count_values(none, none, np.zeros(0, np.uint8), np.zeros(0, np.int64))
     sort_places(matches.offsets, matches.numbers, np.arange(len(matcher), dtype=np.int64))
+    say("lines")
+    Lines(matches.table, 0).write(batch_of_events([_EVENT], matcher.names), matches, np.zeros(1, np.int64), 0)

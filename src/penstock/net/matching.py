@@ -17,6 +17,7 @@ from penstock.broker.needs import Found, holds
 from penstock.filters.disagreements import Disagreement
 from penstock.filters.predicate import Predicate
 from penstock.matching import warming
+from penstock.matching.arrival import is_interpreting
 from penstock.matching.computed import name_of
 from penstock.matching.matcher import Matcher
 from penstock.model.events import Event
@@ -50,7 +51,9 @@ _CHECKERS_MAX: Final = 1_000
 
 
 def warm() -> None:
-    """Load the kernels, and on a new machine compile them, before anybody waits for them."""
+    """Load the kernels before anybody waits for them, if there are any: they may be on their way."""
+    if is_interpreting():
+        return
     block = Block.of(Header("", ""), [1], [encode_event(Event({"a": 1, "b": "x"}))])
     warming.warm(lambda matcher: matcher.match_packed(block.data, block.offsets))
 

@@ -12,7 +12,6 @@ import msgspec
 from penstock.errors import InputError, PenstockError
 from penstock.filters.parsing import LANGUAGES, Language
 from penstock.matching.computed import plain_names
-from penstock.spark.caches import have_kernel_cache
 from penstock.spark.choices import check_choice
 from penstock.spark.encoding import (
     Joined,
@@ -259,7 +258,6 @@ class _Report(msgspec.Struct):
 def _packed_pieces(language: Language, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
     import pyarrow as pa
 
-    have_kernel_cache()
     for batch in batches:
         has_subscribers = batch.num_columns > 2
         for piece in pieces([batch], language, subscribers=has_subscribers):
@@ -269,7 +267,6 @@ def _packed_pieces(language: Language, batches: "Iterator[pa.RecordBatch]") -> "
 def _rejected_rows(language: Language, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
     import pyarrow as pa
 
-    have_kernel_cache()
     for piece in pieces((batch.select([0, 1]) for batch in batches), language, subscribers=False):
         rows = [(row.id, row.filter, row.error) for row in piece.rejected]
         arrays = [pa.array([row[at] for row in rows], pa.string()) for at in range(3)]
@@ -286,7 +283,6 @@ def _written_block(
     number, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
     found = []
     for batch in batches:
-        have_kernel_cache()
         found += list(pieces([batch], language, subscribers=batch.num_columns > 2))
     rejected = [row for piece in found for row in piece.rejected]
     rows = sum(len(piece.ids) for piece in found) + len(rejected)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, PenstockError
 from penstock.model.events import Unsupported
-from penstock.spark.caches import have_kernel_cache
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,7 +113,6 @@ class Block:
 
 def blocks_of(where: "Where", first: int, last: int) -> list[Block]:
     """The blocks `first` to `last - 1` of a table; mapped once by each process."""
-    have_kernel_cache()
     key = (where.key, first, last)
     if key not in _loaded:
         folders = where.folders()[first:last]

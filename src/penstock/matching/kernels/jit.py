@@ -1,7 +1,7 @@
 """How every kernel is compiled: one decision, in one place.
 
-- Compiled at first use and cached on disk beside the source (or, where that folder cannot be written, in
-  the user's cache folder, by Numba's own rule), so that only the first process of an installation compiles.
+- Compiled at first use and cached on disk (`caching` says where), so that only the first process of an
+  installation compiles.
 - The GIL is released: threads match in parallel, and changes go on while a batch is matched.
 - No Numba thread pool is ever started, so kernels are safe in forked workers.
 - Arrays are C-contiguous and writeable. Numba compiles anew for read-only arrays; to stay
@@ -9,15 +9,14 @@
   buffers are copied where they are laid end to end anyway.
 """
 
-import hashlib
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import numba
 import numpy as np
 from numba.core.options import DefaultOptions
+
+from penstock.matching.kernels.caching import KernelCache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -30,8 +29,8 @@ A plain 0 is a type of its own to Numba, which compiled the largest functions tw
 
 def kernel(function: Function) -> Function:
     """Compile a function over arrays and scalars; call it only with those."""
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    _stamp(compiled)
+    compiled: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled._cache = KernelCache(function)
     return cast(Function, compiled)
 
 
@@ -78,40 +77,3 @@ def direct(compiled: Function) -> Function:
 
 _DIRECT: Final[dict[Any, Any]] = {}
 """What `direct` has found: looking it up by types takes long."""
-
-
-def is_cached(compiled: Callable[..., Any]) -> bool:
-    """Whether a kernel need not be compiled: a version of it for this processor is on disk.
-
-    Where Numba does not tell, as if it were: this is for a note to those who wait, and decides nothing.
-    """
-    try:
-        known = compiled._cache._cache_file._load_index()  # type: ignore[attr-defined]
-        target = compiled.targetctx.codegen().magic_tuple()  # type: ignore[attr-defined]
-        return any(key[1] == target for key in known)
-    except Exception:
-        return True
-
-
-@cache
-def _digest() -> str:
-    """What all kernels' sources amount to."""
-    digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
-
-
-def _stamp(compiled: Any) -> None:
-    """Make the cache depend on all kernels' sources.
-
-    Numba looks only at the file of the kernel itself, and would go on using a kernel whose helpers, in
-    another file, have changed. Its attribute is private: where it is no more, its own rule holds.
-    """
-    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if cache_file is not None and hasattr(cache_file, "_source_stamp"):
-        cache_file._source_stamp = (*_as_tuple(cache_file._source_stamp), _digest())
-
-
-def _as_tuple(value: object) -> tuple[object, ...]:
-    return value if isinstance(value, tuple) else (value,)

@@ -5,15 +5,17 @@ calls them, one by one and in several processes. `signatures.txt` has a line for
 against what kernels are called with, and `python -m penstock.matching.kernels.signatures` writes it anew.
 """
 
+import hashlib
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import numba
 
-from penstock.matching.kernels.jit import is_cached
+from penstock.matching.kernels.caching import build_name, folder, places
 
 _FILE: Final = Path(__file__).with_name("signatures.txt")
 
@@ -44,14 +46,52 @@ def recorded() -> list[tuple[str, str]]:
 
 def missing() -> list[tuple[str, str]]:
     """Those of the recorded ones that are not on disk for this processor."""
-    return [line for line in recorded() if not is_cached(_kernel(line[0]))]
+    return [line for line in recorded() if not _is_kept(line)]
+
+
+def _is_kept(line: tuple[str, str]) -> bool:
+    kernel = _kernel(line[0])
+    return bool(kernel._cache.has(_types_of(line), kernel.targetctx))
+
+
+def are_complete() -> bool:
+    """Whether all are on disk for this processor. Looked at once: then a note says so, beside them."""
+    if any((place / _note()).is_file() for place in places()):
+        return True
+    return not missing() and note_completeness()
+
+
+def note_completeness() -> bool:
+    """Write the note that all are there; true always."""
+    place = folder()
+    if place is not None:
+        with suppress(OSError):
+            (place / _note()).touch()
+    return True
+
+
+def _note() -> str:
+    lines = hashlib.sha256(_FILE.read_bytes()).hexdigest()
+    return f"penstock-{build_name()}-{lines[:16]}.complete"
+
+
+def load_all(is_wanted: Callable[[], bool] = lambda: True) -> None:
+    """Have all kernels loaded, or compiled where they are not on disk, as long as somebody wants them."""
+    for line in recorded():
+        if not is_wanted():
+            return
+        compile_line(line)
 
 
 def compile_line(line: tuple[str, str]) -> str:
     """Compile a kernel for arguments of these types; return its name."""
-    name, types = line
-    _kernel(name).compile(tuple(_type_of(one) for one in _split(types)))
+    name, _types = line
+    _kernel(name).compile(_types_of(line))
     return name
+
+
+def _types_of(line: tuple[str, str]) -> tuple[Any, ...]:
+    return tuple(_type_of(one) for one in _split(line[1]))
 
 
 def _kernel(name: str) -> Any:
@@ -63,9 +103,12 @@ def _kernel(name: str) -> Any:
 
 
 def text_of(given: Any) -> str:
-    """A type of Numba as text: `int64`, `uint8[:]`, or `module:Class(types of its fields)`."""
+    """A type of Numba as text: `int64`, `uint8[:]`, or `module:Class(types of its fields)`.
+
+    An array that cannot be written to is another type, and has `const` before it.
+    """
     if isinstance(given, numba.types.Array):
-        return f"{given.dtype}[{','.join(':' * given.ndim)}]"
+        return f"{'' if given.mutable else 'const '}{given.dtype}[{','.join(':' * given.ndim)}]"
     if isinstance(given, numba.types.NamedTuple):
         made = given.instance_class
         return f"{made.__module__}:{made.__qualname__}({', '.join(map(text_of, given.types))})"
@@ -80,7 +123,8 @@ def _type_of(text: str) -> Any:
         return numba.types.NamedTuple([_type_of(one) for one in _split(fields)], made)  # type: ignore[no-untyped-call]
     if text.endswith("]"):
         name, _bracket, axes = text[:-1].partition("[")
-        return numba.types.Array(getattr(numba.types, name), axes.count(":"), "C")
+        plain = name.removeprefix("const ")
+        return numba.types.Array(getattr(numba.types, plain), axes.count(":"), "C", readonly=plain != name)
     return numba.types.boolean if text == "bool" else getattr(numba.types, text)
 
 
