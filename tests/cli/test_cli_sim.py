@@ -77,6 +77,7 @@ def test_tables_say_what_happened(capsysbinary: Capture) -> None:
         "events matched against a table",
         "wall seconds: setting up",
         "messages handled a wall second, running",
+        "setting up (control traffic)",
     ):
         assert text in out
 

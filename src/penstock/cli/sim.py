@@ -238,4 +238,7 @@ def _state(result: Result) -> "Table":
     table.add_row("  running", f"{result.running.wall_s:,.1f}", "")
     table.add_row("  in all, with the check at rest", f"{result.wall_s:,.1f}", "")
     table.add_row("messages handled a wall second, running", f"{result.handled_per_s:,.0f}", "")
+    # Before anything is published there are only advertisements and subscriptions.
+    control = result.setting_up.handled / max(result.setting_up.wall_s, 1e-9)
+    table.add_row("  setting up (control traffic)", f"{control:,.0f}", "")
     return table
