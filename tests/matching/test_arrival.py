@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,5 +175,10 @@ def test_a_first_process_answers_while_kernels_are_compiled_elsewhere(tmp_path: 
         found, are_here, is_compiling, kind = json.loads(done.stdout)
         assert found == [["a"], [["b"], ["a"]], [["b"]]]
         assert (are_here, is_compiling, kind) == (False, True, "PlainStore")
+        # It goes on after the one that started it, and says who it is as soon as it has begun.
+        patience = time.monotonic() + HANGS
+        while not any(lock.read_text() for lock in tmp_path.rglob("penstock-kernels.lock")):
+            assert time.monotonic() < patience
+            time.sleep(0.05)
     finally:
         end_compiling(tmp_path)
