@@ -192,7 +192,7 @@ def test_available_now_is_what_comes_in_some_seconds(
         found = [
             row for part in reader.partitions(start, end) for b in reader.read(part) for row in b.to_pylist()
         ]
-        assert [row["event"] for row in found] == ['{"a.b":1,"t":"1970-01-01T00:00:00Z"}', '{"x":"y"}']
+        assert [row["event"] for row in found] == ['{"a":{"b":1},"t":"1970-01-01T00:00:00Z"}', '{"x":"y"}']
         assert len({row["publisher"] for row in found}) == 1
         assert found[0]["number"] < found[1]["number"]
         assert found[0]["received_at"].year >= 2024
