@@ -29,6 +29,8 @@ class Case:
         self.behind: dict[str, float] = {}
         """What each client was told last: for how many seconds it is behind."""
         self.missed: list[tuple[str, int, str]] = []
+        self.asked: dict[str, float] = {}
+        """About how many of the last seconds the neighbour was asked, by tree."""
         self.tick(0.0)
 
     def take(self, effects: list[Effect]) -> None:
@@ -40,6 +42,7 @@ class Case:
             elif isinstance(effect, Send) and isinstance(effect.message, Control):
                 for body in effect.message.bodies:
                     if isinstance(body, CatchUp):
+                        self.asked[body.tree] = body.seconds
                         self.number += 1
                         answer = CaughtUp(body.tree, body.number)
                         self.say(Control((1, self.session), self.number, (answer,)), "n")
@@ -184,3 +187,13 @@ def test_a_publisher_that_left_before_the_broker_was_lost_has_nothing_to_say() -
 
 def test_another_life_of_the_broker_is_another_broker() -> None:
     assert asked(known(("b/1.2", 1, "m", ()), ("b/2.2", 2, "n", ((11.0, 5, 1),)))) == 0
+
+
+def test_nobody_misses_events_of_a_tree_from_before_it_was_there() -> None:
+    case = Case()
+    case.meet(Y)
+    case.come("c", "x = 1")
+    case.tick(KEEP + 1.0)
+    case.meet(Y, Advertise(X.tree, X.filter, 1, age=4.0))
+    # Four seconds, and what may have been under way: not all the time for which the client is there.
+    assert 4.0 <= case.asked["x"] <= 7.0

@@ -277,7 +277,7 @@ def bound_to_many(size: int, trees: int) -> Neighbours:
     case.up("n", 0.0)
     case.say(LinkUp(client=True), "c", 0.0)
     for number in range(trees):
-        case.control("n", Advertise(f"t{number}", parse("true"), 1), now=1.0)
+        case.control("n", Advertise(f"t{number}", parse("true"), 1, age=60.0), now=1.0)
     case.rest(2.0)
     return case
 

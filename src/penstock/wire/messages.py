@@ -79,7 +79,8 @@ class Advertise(Message, frozen=True, gc=False):
     The epoch is higher each time the same advertisement is sent out anew, to span its tree again. `origin` is
     in whose name events are numbered there, at whichever broker the publisher is, and `turn` how often that
     has begun anew. `acked` is what its earlier brokers have acknowledged: how long ago, how many events, and
-    in which turn (see `penstock.broker.trees.publishers`).
+    in which turn (see `penstock.broker.trees.publishers`). `age` is for how long there has been such a tree:
+    nobody has missed earlier events of it.
     """
 
     tree: Tree
@@ -88,6 +89,10 @@ class Advertise(Message, frozen=True, gc=False):
     origin: str = ""
     turn: int = 0
     acked: tuple[tuple[float, int, int], ...] = ()
+    age: float = 0.0
+
+    def aged(self, seconds: float) -> "Advertise":  # noqa: D102 - as in Message
+        return msgspec.structs.replace(self, age=self.age + seconds)
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102 - as in Message
         return {"tree": self.tree, "filter": text(self.filter), "epoch": self.epoch}
@@ -250,7 +255,11 @@ class Sync(_Numbered, frozen=True, gc=False):
     knows_gone: bool = False
 
     def aged(self, seconds: float) -> "Sync":  # noqa: D102
-        return msgspec.structs.replace(self, gone=tuple(felled.aged(seconds) for felled in self.gone))
+        return msgspec.structs.replace(
+            self,
+            advertisements=tuple(one.aged(seconds) for one in self.advertisements),
+            gone=tuple(felled.aged(seconds) for felled in self.gone),
+        )
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102
         counts = {"advertisements": len(self.advertisements), "subscriptions": len(self.subscriptions)}

@@ -59,7 +59,8 @@ class Advertising:
         for felled in gone:
             said, since = felled.tree, now - felled.seconds
             publisher = Publisher.of(said, now)
-            stump = Stump(said.epoch, felled.unadvertised, since, True, said.filter, publisher)
+            planted_at = now - said.age
+            stump = Stump(said.epoch, felled.unadvertised, since, True, said.filter, publisher, planted_at)
             if self._trees.remember(said.tree, stump):
                 new.append((said.tree, stump))
         self._catching.learn(new, now, all_of_them=all_of_them)
@@ -67,7 +68,8 @@ class Advertising:
     def _advertise(self, tree: Tree, branch: Branch | Stump, now: float) -> Advertise:
         publisher = branch.publisher
         origin, turn, _acked = publisher
-        return Advertise(tree, branch.filter, branch.epoch, origin, turn, publisher.ages(now))
+        age = max(0.0, now - branch.planted_at)
+        return Advertise(tree, branch.filter, branch.epoch, origin, turn, publisher.ages(now), age)
 
     def plant(
         self,
@@ -77,6 +79,7 @@ class Advertising:
         way: str,
         now: float,
         publisher: Publisher = NOBODY,
+        age: float = 0.0,
     ) -> None:
         """Take the first copy of an advertisement, pass it on, and bind to its tree what overlaps it.
 
@@ -84,7 +87,7 @@ class Advertising:
         linger: until all along the new way know of it, events come the old way.
         """
         known, lost_since = self._trees.get(tree), self._trees.lost_since(tree)
-        before = self._trees.plant(tree, predicate, epoch, way, publisher)
+        before = self._trees.plant(tree, predicate, epoch, way, publisher, now - age)
         self._outbox.tell_all(self._advertise(tree, self._trees[tree], now), way)
         self._catching.heed(tree, publisher)
         # What may be missing from here on: nothing while the old way is still there.
@@ -145,7 +148,8 @@ class Advertising:
         tree = message.tree
         self._trees.offer(tree, link)
         if self._trees.is_news(tree, message.epoch):
-            self.plant(tree, message.filter, message.epoch, link, now, Publisher.of(message, now))
+            publisher = Publisher.of(message, now)
+            self.plant(tree, message.filter, message.epoch, link, now, publisher, message.age)
         elif self._trees.is_missed(tree):
             # The neighbour knows a way, but it may lead through here; with a new epoch it will not.
             self._ask_for([tree], now)

@@ -48,6 +48,9 @@ _EARLIER: Final = "?"
 _FIRST_TURN: Final = 1
 """The turn of a publisher that is still at its first broker."""
 
+_PLANTED_SLACK_S: Final = 2.0
+"""Seconds by which a tree may be older than what is heard of it: that was under way for a while."""
+
 _LEARNT_S: Final = 5.0
 """Seconds after which a broker knows the trees that a client who comes may have missed events of."""
 
@@ -211,6 +214,10 @@ class Catching:
                 self._weigh(tree)
 
     def _note(self, tree: Tree, since: float, link: str, asker: Asker, left: Publisher | None = None) -> None:
+        # Nobody has missed events of a tree from before it was there.
+        first = self._trees.planted_at(tree) - _PLANTED_SLACK_S
+        if since < first < float("inf"):
+            since, asker = first, asker._replace(since=max(asker.since, first))
         gap = self._gaps.get(tree)
         if gap is None:
             gap = self._gaps[tree] = Gap(since, left or self._trees.publisher(tree))

@@ -30,15 +30,23 @@ _STUMPS_MAX: Final = 10_000
 class Branch:
     """What one broker knows of a tree: filter, epoch, and the way to the publisher; None for an orphan."""
 
-    __slots__ = ("asked_at", "epoch", "filter", "orphan_since", "publisher", "way")
+    __slots__ = ("asked_at", "epoch", "filter", "orphan_since", "planted_at", "publisher", "way")
 
-    def __init__(self, predicate: Predicate, epoch: int, way: str, publisher: Publisher) -> None:
+    def __init__(
+        self, predicate: Predicate, epoch: int, way: str, publisher: Publisher, planted_at: float
+    ) -> None:
+        self.planted_at = planted_at
+        """Since when there has been such a tree, anywhere."""
         self.filter = predicate
         self.epoch = epoch
         self.publisher = publisher
         self.way: str | None = way
         self.orphan_since = 0.0
         self.asked_at = float("-inf")
+
+    def stump(self, since: float, *, unadvertised: bool = False, used: bool = True) -> "Stump":
+        """What is remembered of it when it is gone."""
+        return Stump(self.epoch, unadvertised, since, used, self.filter, self.publisher, self.planted_at)
 
 
 class Stump(NamedTuple):
@@ -53,6 +61,7 @@ class Stump(NamedTuple):
     used: bool
     filter: Predicate
     publisher: Publisher
+    planted_at: float
 
     def is_for(self, since: float, keep: float) -> bool:
         """Whether somebody who was away since a time may have missed events of it."""
@@ -173,10 +182,7 @@ class Trees:
                 yield tree, stump
         for tree, branch in self.orphans():
             if branch.orphan_since >= since:
-                yield (
-                    tree,
-                    Stump(branch.epoch, False, branch.orphan_since, True, branch.filter, branch.publisher),
-                )
+                yield tree, branch.stump(branch.orphan_since)
 
     def remember(self, tree: Tree, stump: Stump) -> bool:
         """A neighbour knows of a tree that is gone; return whether that is news."""
@@ -190,6 +196,11 @@ class Trees:
     def stump(self, tree: Tree) -> Stump | None:
         """What is remembered of a tree that is gone."""
         return self._stumps.get(tree)
+
+    def planted_at(self, tree: Tree) -> float:
+        """Since when there has been a tree, as far as that is known; inf if it is not."""
+        known = self._known.get(tree) or self._stumps.get(tree)
+        return float("inf") if known is None else known.planted_at
 
     def publisher(self, tree: Tree) -> Publisher:
         """Who publishes on a tree, as far as that is known."""
@@ -212,12 +223,18 @@ class Trees:
         return -1 if known is None else known.epoch
 
     def plant(
-        self, tree: Tree, predicate: Predicate, epoch: int, way: str, publisher: Publisher = NOBODY
+        self,
+        tree: Tree,
+        predicate: Predicate,
+        epoch: int,
+        way: str,
+        publisher: Publisher = NOBODY,
+        planted_at: float = float("-inf"),
     ) -> str | None:
         """Take the first copy of an epoch; return the link that was the way before, if there was one."""
         known = self._known.get(tree)
         before = None if known is None else known.way
-        self._known[tree] = Branch(predicate, epoch, way, publisher)
+        self._known[tree] = Branch(predicate, epoch, way, publisher, min(planted_at, self.planted_at(tree)))
         if publisher.origin:
             self._of_origin.setdefault(publisher.origin, {})[tree] = None
         self._stumps.pop(tree, None)
@@ -239,7 +256,7 @@ class Trees:
         self._leave(tree, branch.way)
         for link in list(self._left):
             self._stay(tree, link)
-        self._put_stump(tree, Stump(branch.epoch, unadvertised, since, used, branch.filter, branch.publisher))
+        self._put_stump(tree, branch.stump(since, unadvertised=unadvertised, used=used))
 
     def _put_stump(self, tree: Tree, stump: Stump) -> None:
         self._stumps[tree] = stump
