@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from penstock.broker.flood import Apart
 from penstock.errors import WireError
 from penstock.filters.parsing import parse
-from penstock.wire.messages import Advertise, CatchUp, Control, Unreachable
+from penstock.wire.messages import Advertise, CatchUp, Control, Sync, Unreachable
 from penstock.wire.stamps import Transit, stamped, unstamped
 
 SECONDS = st.floats(0, 30)
@@ -46,10 +46,11 @@ def test_clocks_that_drift_apart_are_no_wait_for_long() -> None:
 
 
 def test_what_is_said_of_the_last_seconds_is_about_more_of_them_in_a_message_that_waited() -> None:
-    advertise = Advertise("u", parse("x > 1"), 1)
+    advertise = Advertise("u", parse("x > 1"), 1, age=5.0)
+    older = Advertise("u", parse("x > 1"), 1, age=15.0)
     said = Control((1, 1), 7, (Unreachable("t", 2.0), CatchUp("t", 3, 4.0), CatchUp("u", 4, 0.0), advertise))
     assert said.aged(10.0) == Control(
-        (1, 1), 7, (Unreachable("t", 12.0), CatchUp("t", 3, 14.0), CatchUp("u", 4, 0.0), advertise)
+        (1, 1), 7, (Unreachable("t", 12.0), CatchUp("t", 3, 14.0), CatchUp("u", 4, 0.0), older)
     )
-    assert advertise.aged(10.0) == advertise
+    assert Sync((1, 1), 7, advertisements=(advertise,), subscriptions=()).aged(10.0).advertisements == (older,)
     assert Apart("n", (1, 2), 3.0).aged(10.0) == Apart("n", (1, 2), 13.0)
