@@ -197,3 +197,18 @@ def test_nobody_misses_events_of_a_tree_from_before_it_was_there() -> None:
     case.meet(Y, Advertise(X.tree, X.filter, 1, age=4.0))
     # Four seconds, and what may have been under way: not all the time for which the client is there.
     assert 4.0 <= case.asked["x"] <= 7.0
+
+
+@pytest.mark.parametrize("acked", [0, 5])
+def test_a_client_that_comes_after_the_report_of_a_publisher_is_told_what_it_says(acked: int) -> None:
+    """The broker has heard of the publisher's next broker, and lost the way to the one before, by then."""
+    acked_there = ((1.0, acked, 1),) if acked else ()
+    old = Advertise("x", parse("x = 1"), 1, "p", 1, age=100.0)
+    first, again = (Advertise("z", parse("x = 1"), epoch, "p", 2, acked_there) for epoch in (1, 2))
+    case = Case()
+    case.meet(first, old)
+    case.say(LinkDown(silent=0.0), "n")
+    case.meet(again)
+    case.come("c", "x = 1", silent=10.0)
+    case.tick(4 * KEEP)
+    assert [count for _link, count, _why in case.missed] == ([acked] if acked else [])

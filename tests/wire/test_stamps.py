@@ -52,5 +52,7 @@ def test_what_is_said_of_the_last_seconds_is_about_more_of_them_in_a_message_tha
     assert said.aged(10.0) == Control(
         (1, 1), 7, (Unreachable("t", 12.0), CatchUp("t", 3, 14.0), CatchUp("u", 4, 0.0), older)
     )
-    assert Sync((1, 1), 7, advertisements=(advertise,), subscriptions=()).aged(10.0).advertisements == (older,)
+    assert Sync((1, 1), 7, advertisements=(advertise,), subscriptions=()).aged(10.0).advertisements == (
+        older,
+    )
     assert Apart("n", (1, 2), 3.0).aged(10.0) == Apart("n", (1, 2), 13.0)

@@ -156,7 +156,8 @@ class Catching:
         for tree in trees:
             if self.is_on:
                 self._note(tree, since, link, Asker(0, now, now + ANSWERED_KEEPS * self._keep))
-                self._ask(tree, now)
+                if self._weigh(tree):
+                    self._ask(tree, now)
                 self.miss_earlier(link, tree, now)
 
     def miss_earlier(self, link: str, tree: Tree, now: float) -> None:
@@ -317,6 +318,9 @@ class Catching:
                 # There is a path, and an answer under way.
                 continue
             is_last = any(asker.until <= now for asker in gap.askers.values())
+            if is_last and not self._weigh(tree):
+                # What the publisher says may have been known before anybody missed anything.
+                continue
             # Of what publishers say, nothing is certain before they have had the time to.
             is_harmless = (self._is_news or is_last) and self._is_harmless(tree, gap)
             # Whose publisher is elsewhere by now will hardly be answered.

@@ -20,6 +20,7 @@ from penstock.sim.checkers.checker import Checker
 from penstock.sim.clients import Client
 from penstock.sim.whole.clients import WholeClient
 from penstock.sim.whole.network import WholeNetwork
+from penstock.sim.whole.timeline import Fault
 from penstock.wire.messages import Publish
 
 _TELLING: Final = ("missed", "paused", "resumed", "dropped")
@@ -35,6 +36,9 @@ _REJOINING: Final = 5.0
 _JUST: Final = 0.5
 """Seconds by which what brokers measure may be shorter than what was: their clocks tick, and go wrong."""
 
+
+_ENDING: Final = ("crash", "vanish", "stop", "drain")
+"""Faults that end a broker."""
 
 _HOLDING_UP: Final = ("stall", "pause", "sleep")
 """Faults during which what was sent may be on its way for long."""
@@ -95,10 +99,13 @@ class Kept(WholeChecker):
         """Events that clients missed and were told of."""
         self.missed: Counter[str] = Counter()
         self.missed_in_vain: Counter[str] = Counter()
-        """How often clients were told that they missed something, by the kind of fault that led to it."""
-        self._missed: list[tuple[str, str]] = []
+        self.missed_by_others: Counter[str] = Counter()
+        """How often clients were told that they missed something, how often in vain, and how often because of
+        events that were dropped but were for others, by the kind of fault that led to it."""
+        self._missed: list[tuple[str, str, int]] = []
         self._missing: set[str] = set()
-        """The clients that were told so, after which kind of fault, and those that did miss something."""
+        """The clients that were told so, after which kind of fault, of how many events; and those that did
+        miss something."""
         self._void = 0
         self._sent: dict[Hashable, Sent] = {}
         self._judged: set[Hashable] = set()
@@ -183,25 +190,31 @@ class Kept(WholeChecker):
     def on_notice(self, client: Client, notice: Notice, now: float) -> None:  # noqa: D102
         self._told.setdefault(client.name, []).append((now, notice.kind))
         if notice.kind == "missed":
-            self._look_at_missed(client, now)
+            self._look_at_missed(client, notice.count, now)
 
-    def _look_at_missed(self, client: Client, now: float) -> None:
+    def _look_at_missed(self, client: Client, count: int, now: float) -> None:
         """A connection that breaks and can be made again at once loses nothing, so that nothing is missed."""
         times = self.network.times
         window = self._recovered + times.linger + ANSWERED_KEEPS * times.kept
         faults = list(self.network.timeline.during(now - window, now))
         kinds = {fault.kind for fault in faults} - {"drain"}
         cause = "nothing" if not kinds else kinds.pop() if len(kinds) == 1 else "several kinds"
-        if not self._has_advertisements:
-            # Nobody can say then that nothing was acknowledged before a broker died.
-            cause += ", without advertisements"
-        self._missed.append((client.name, cause))
+        self._missed.append((client.name, cause + self._circumstance(faults), count))
         if not self._last_calm:
             # Brokers of a network that begins are still finding each other.
             return
         if all(fault.kind == "sever" and client.name in fault.about for fault in faults):
             why = "its connection broke, and could be made again at once" if faults else "nothing had failed"
             self._wrong.append(f"{client.name} was told at {now:.3f} that it missed something, though {why}")
+
+    def _circumstance(self, faults: list[Fault]) -> str:
+        """Why nobody can say what a broker that died had acknowledged; "" if publishers report it."""
+        if self.network.protocol_name == "flood":
+            return ", under flood"
+        ended = {name for fault in faults if fault.kind in _ENDING for name in fault.about}
+        if any(client.is_gateway and client.home in ended for client in self._clients()):
+            return ", with clients over HTTP"
+        return "" if self.network.settings.advertisements else ", without advertisements"
 
     def on_deliver(  # noqa: D102
         self, client: Client, publish: Publish, keys: tuple[Key, ...], now: float, late: bool
@@ -241,10 +254,11 @@ class Kept(WholeChecker):
             yield from self._told_of(finding)
         yield from self._uncounted()
         self.excused["missed, told"] += len(self._missed)
-        in_vain = [cause for name, cause in self._missed if name not in self._missing]
+        in_vain = [(cause, count) for name, cause, count in self._missed if name not in self._missing]
         self.excused["missed, told in vain"] += len(in_vain)
-        self.missed.update(cause for _name, cause in self._missed)
-        self.missed_in_vain.update(in_vain)
+        self.missed.update(cause for _name, cause, _count in self._missed)
+        self.missed_in_vain.update(cause for cause, _count in in_vain)
+        self.missed_by_others.update(cause for cause, count in in_vain if count)
         self._missed, self._missing = [], set()
         self._judged |= self._sent.keys()
         self._sent.clear()
@@ -300,9 +314,7 @@ class Kept(WholeChecker):
         """What was acknowledged and missed is counted by a broker, unless the broker is no more."""
         nodes = [whole.node for whole in self.network.nodes.values() if whole.node]
         counted = sum(sum(node.runtime.lost.values()) for node in nodes)
-        died = any(
-            fault.kind in ("crash", "vanish", "drain", "stop") for fault in self.network.timeline.faults
-        )
+        died = any(fault.kind in _ENDING for fault in self.network.timeline.faults)
         # Of those who stayed out of reach, nobody knows how many it was.
         unknown = any(node.runtime.lost["unreachable"] for node in nodes)
         if len(self._lost) > counted and not died and not unknown:
@@ -358,7 +370,7 @@ class Kept(WholeChecker):
         died = {
             broker
             for fault in self.network.timeline.faults
-            if fault.kind in ("crash", "vanish", "stop", "drain") and fault.began >= sent.at - self._patience
+            if fault.kind in _ENDING and fault.began >= sent.at - self._patience
             for broker in fault.about
         }
         return sent.homes[-1] in died and not died.isdisjoint(client.brokers_since(sent.at - self._patience))
