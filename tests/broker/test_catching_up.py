@@ -6,7 +6,7 @@ from penstock.broker.effects import Behind, Effect, Missed, Send
 from penstock.broker.local import LinkDown, LinkUp, Tick
 from penstock.broker.needs import Scan
 from penstock.broker.protocols import CoreSettings, protocol_named
-from penstock.broker.trees.publishers import Publisher
+from penstock.broker.publishers import Publisher
 from penstock.broker.trees.reports import SILENT, reported
 from penstock.broker.trees.trees import Trees
 from penstock.filters.parsing import parse

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.flood import FloodNode
+from penstock.broker.flood.node import FloodNode
 from penstock.broker.needs import Scan
 from penstock.broker.protocols import PROTOCOLS, CoreSettings, protocol_named
 from penstock.errors import PenstockError

@@ -14,7 +14,7 @@ import pytest
 
 from live_commands import until
 from patience import HANGS
-from penstock.broker.flood import FloodNode
+from penstock.broker.flood.node import FloodNode
 from penstock.cli import check
 from penstock.cli.demo_pipeline import members
 from penstock.cli.main import main

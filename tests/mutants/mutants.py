@@ -680,7 +680,7 @@ _LEASES: Final = (
     ),
     Mutant(
         "reports-of-all-turns-alike",
-        "broker/trees/publishers.py",
+        "broker/publishers.py",
         "if turn not in others and at >=",
         "if at >=",
         "what arrived from a publisher's later brokers counts as missing",

@@ -235,24 +235,33 @@ def test_who_was_away_and_lost_its_own_broker_too_is_told_by_the_publisher() -> 
     assert found.excused["told"] == 3
 
 
-@pytest.mark.parametrize("advertisements", [True, False])
-def test_who_was_away_while_nothing_was_acknowledged_is_told_nothing(advertisements: bool) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "advertisements"), [("trees", True), ("trees", False), ("flood", True), ("flood", False)]
+)
+def test_who_was_away_while_nothing_was_acknowledged_is_told_nothing(
+    protocol: str, advertisements: bool
+) -> None:
     steps = [Step("crash", (1,)), Step("pass", (9.0,)), Step("restart", (1, False)), Step("pass", (3.0,))]
     steps = [*events(0, 1, 2), Step("pass", (2.0,)), *steps]
-    found = outcome(steps, homes=(1, 2), advertisements=advertisements)
+    found = outcome(steps, homes=(1, 2), protocol=protocol, advertisements=advertisements)
     assert found.wrong == []
     assert found.excused.get("missed, told", 0) == 0
 
 
-@pytest.mark.parametrize("advertisements", [True, False])
-def test_the_end_of_a_broker_where_nobody_publishes_is_told_to_nobody(advertisements: bool) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "advertisements"), [("trees", True), ("trees", False), ("flood", True), ("flood", False)]
+)
+def test_the_end_of_a_broker_where_nobody_publishes_is_told_to_nobody(
+    protocol: str, advertisements: bool
+) -> None:
     steps = [Step("crash", (2,)), Step("pass", (400.0,)), *events(0, 1, 2), Step("restart", (2, False))]
-    found = outcome(steps, homes=(0, 1), edges=RING, advertisements=advertisements)
+    found = outcome(steps, homes=(0, 1), edges=RING, protocol=protocol, advertisements=advertisements)
     assert (found.wrong, found.excused) == ([], {})
     assert found.checked > 0
 
 
-def test_without_advertisements_a_publisher_that_moved_on_says_what_was_missed() -> None:
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+def test_without_advertisements_a_publisher_that_moved_on_says_what_was_missed(protocol: str) -> None:
     """For good: nobody comes back to be asked, and the number comes from the publisher."""
     steps = [Step("unsubscribe", (0, "s")), Step("settle"), Step("cut", (0, 2)), Step("cut", (0, 1))]
     steps += [
@@ -263,7 +272,9 @@ def test_without_advertisements_a_publisher_that_moved_on_says_what_was_missed()
         Step("pass", (400.0,)),
         Step("restart", (0, False)),
     ]
-    found = outcome(steps, homes=(0, 2), edges=RING, others=((1,), ()), advertisements=False)
+    found = outcome(
+        steps, homes=(0, 2), edges=RING, others=((1,), ()), protocol=protocol, advertisements=False
+    )
     assert found.wrong == []
     assert found.excused["told"] == 3
     assert found.missed_in_vain == {}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.broker.flood import Apart
+from penstock.broker.flood.messages import Apart
 from penstock.errors import WireError
 from penstock.filters.parsing import parse
 from penstock.wire.messages import Advertise, CatchUp, Control, Sync, Unreachable

@@ -12,6 +12,7 @@ routes        the same, ready for blocks of events
 clients       what clients call things, and what the network calls them
 grants        what a client may subscribe to, advertise and watch
 quotas        how much of it, and how fast
+publishers    who publishes, and what their earlier brokers have acknowledged
 trees         advertisement trees: `protocol = "trees"`
 flood         every event to every node: `protocol = "flood"`
 """

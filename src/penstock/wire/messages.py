@@ -79,7 +79,7 @@ class Advertise(Message, frozen=True, gc=False):
     The epoch is higher each time the same advertisement is sent out anew, to span its tree again. `origin` is
     in whose name events are numbered there, at whichever broker the publisher is, and `turn` how often that
     has begun anew. `acked` is what its earlier brokers have acknowledged: how long ago, how many events, and
-    in which turn (see `penstock.broker.trees.publishers`). `age` is for how long there has been such a tree:
+    in which turn (see `penstock.broker.publishers`). `age` is for how long there has been such a tree:
     nobody has missed earlier events of it.
     """
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.broker.trees.publishers import Publisher
+from penstock.broker.publishers import Publisher
 from penstock.node.client.acknowledged import Acknowledged
 from penstock.wire.messages import Advertise
 from penstock.wire.requests import ACKED_MAX

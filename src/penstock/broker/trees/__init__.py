@@ -2,7 +2,6 @@
 
 broker        the core: which message leads to what
 trees         advertisements, and the trees that they span
-publishers    who publishes on a tree, and what their earlier brokers have acknowledged
 pathways      where events of a tree go
 sessions      numbered messages on a link, and what is done when one is missing
 outbox        what one message leads to

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from penstock.broker.clients import Clients
+from penstock.broker.publishers import NOBODY, Publisher
 from penstock.broker.trees.catching import Catching
 from penstock.broker.trees.outbox import Outbox
-from penstock.broker.trees.publishers import NOBODY, Publisher
 from penstock.broker.trees.subscribing import Subscribing
 from penstock.broker.trees.trees import HERE, Branch, Stump, Trees
 from penstock.filters.predicate import Predicate

@@ -21,12 +21,12 @@ from penstock.broker.effects import Effect, Refuse, Wake
 from penstock.broker.forwarding import EVERYTHING, Forwarding
 from penstock.broker.local import Ending, LinkDown, LinkUp, Replayed, Tick, Woken
 from penstock.broker.needs import Matching
+from penstock.broker.publishers import ANSWERED_KEEPS, Publisher
 from penstock.broker.table import Table
 from penstock.broker.trees.advertising import Advertising
-from penstock.broker.trees.catching import ANSWERED_KEEPS, Catching
+from penstock.broker.trees.catching import Catching
 from penstock.broker.trees.outbox import Outbox
 from penstock.broker.trees.pathways import Pathways
-from penstock.broker.trees.publishers import Publisher
 from penstock.broker.trees.reports import SILENT
 from penstock.broker.trees.sessions import Arrival, LinkState
 from penstock.broker.trees.subscribing import Subscribing

@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 
 from penstock.broker.clients import Clients
 from penstock.broker.effects import UNKNOWN, Behind, Missed, Replay
+from penstock.broker.publishers import ANSWERED_KEEPS, Publisher
 from penstock.broker.table import Table
 from penstock.broker.trees.outbox import Outbox
-from penstock.broker.trees.publishers import Publisher
 from penstock.broker.trees.reports import reported
 from penstock.broker.trees.subscribing import Subscribing
 from penstock.broker.trees.trees import HERE, Stump, Trees
@@ -35,12 +35,6 @@ OWN: Final = ""
 
 _GAPS_MAX: Final = 10_000
 """Trees of which it is remembered that something may be missing, though they are gone; the last ones."""
-
-
-ANSWERED_KEEPS: Final = 3
-"""For so many times as long as events are kept, answers are waited for, and trees that ended can be asked.
-
-Of what is no longer kept, the answer says how many events there were, so that nobody is told in vain."""
 
 _EARLIER: Final = "?"
 """Before an origin: the tree of its earlier broker, which is not known here."""

@@ -3,7 +3,7 @@
 Without advertisements all that is published at a broker comes along one tree, the broker's own. If the broker
 is gone for good, each of its publishers knows how many of its events were acknowledged there. So publishers
 have trees all the same: *silent* ones, which no events come along and nothing is bound to. They carry where a
-publisher is, and what its earlier brokers have acknowledged (`penstock.broker.trees.publishers`).
+publisher is, and what its earlier brokers have acknowledged (`penstock.broker.publishers`).
 """
 
 from typing import Final

@@ -15,7 +15,7 @@ and could go round in a circle for ever.
 from collections.abc import Iterable, Iterator, KeysView
 from typing import Final, NamedTuple
 
-from penstock.broker.trees.publishers import NOBODY, Publisher
+from penstock.broker.publishers import NOBODY, Publisher
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Tree
 

@@ -1,7 +1,7 @@
 """What brokers have acknowledged of a publisher's events, and when: for its next broker, should one die.
 
 The broker that acknowledged them keeps events for those who are away. If it dies, only the publisher knows
-that there was something to miss (`penstock.broker.trees.publishers`).
+that there was something to miss (`penstock.broker.publishers`).
 """
 
 from collections import deque

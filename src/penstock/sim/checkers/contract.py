@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import ClassVar, Final, cast
 
 from penstock.broker.clients import CLOCKS_SHARE
-from penstock.broker.trees.catching import ANSWERED_KEEPS
+from penstock.broker.publishers import ANSWERED_KEEPS
 from penstock.filters.predicate import Predicate
 from penstock.model.names import Key
 from penstock.node.client.notices import Notice
@@ -125,7 +125,8 @@ class Kept(WholeChecker):
         times = network.times
         self._recovered = times.lease + _REJOINING
         self._patience = times.resume + times.grace
-        self._has_advertisements = network.settings.advertisements and network.protocol_name == "trees"
+        self._is_reported = network.settings.advertisements or network.protocol_name == "flood"
+        """Whether publishers say what brokers that died had acknowledged, so that somebody knows of it."""
 
     # What is known
 
@@ -208,7 +209,7 @@ class Kept(WholeChecker):
             self._wrong.append(f"{client.name} was told at {now:.3f} that it missed something, though {why}")
 
     def _circumstance(self, faults: list[Fault]) -> str:
-        """Why nobody can say what a broker that died had acknowledged; "" if publishers report it."""
+        """What else has to do with it: the protocol, or that publishers cannot report what was acknowledged."""
         if self.network.protocol_name == "flood":
             return ", under flood"
         ended = {name for fault in faults if fault.kind in _ENDING for name in fault.about}
@@ -361,10 +362,11 @@ class Kept(WholeChecker):
     def _is_nobody_left(self, sent: Sent, client: WholeClient) -> bool:
         """Whether all are dead who knew of an event: publisher, its broker, and the broker of the client.
 
-        A publisher speaks up only where it has an advertisement; one of the gateway ends with its broker.
+        Without advertisements some of what publishers say may come too late; one of the gateway ends with
+        its broker.
         """
         publisher = sent.client
-        speaks = self._has_advertisements and not publisher.is_gateway
+        speaks = self._is_reported and not publisher.is_gateway
         if speaks and not self._is_another(publisher, sent.at):
             return False
         died = {

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any, Final
 
-from penstock.broker.trees.catching import ANSWERED_KEEPS
+from penstock.broker.publishers import ANSWERED_KEEPS
 from penstock.node.settings import Limits
 from penstock.sim import faults
 from penstock.sim.checkers.catalog import checkers_for_whole, the

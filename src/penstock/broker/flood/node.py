@@ -1,24 +1,32 @@
 """`protocol = "flood"`: every event goes to every node, and is matched only against the clients' own filters.
 
-The smallest protocol there is: nodes know no trees, tell each other nothing but events, and drop what has
-come before. It is the baseline that others are compared with, and shows all that a protocol needs.
+The smallest protocol there is: nodes know no trees, pass on events, and drop what has come before. Where
+events are kept for who is away, nodes also ask for what they have missed, and tell each other who publishes
+where (`losses`).
 """
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final
+
+import msgspec
 
 from penstock.broker.clients import Client, Clients
 from penstock.broker.core import Facts
-from penstock.broker.effects import UNKNOWN, Behind, Effect, Missed, Refuse, Replay, Send
+from penstock.broker.effects import Behind, Effect, Missed, Refuse, Replay, Send
+from penstock.broker.flood.losses import Losses
+from penstock.broker.flood.messages import Apart, Ended, Gone, Whereabouts
+from penstock.broker.flood.whereabouts import Register
 from penstock.broker.forwarding import EVERYTHING, Forwarding
 from penstock.broker.local import LinkDown, LinkUp, Replayed, Tick
 from penstock.broker.needs import Matching
+from penstock.broker.publishers import Publisher
 from penstock.broker.table import Entry, Table
 from penstock.errors import PenstockError
 from penstock.filters.languages import sql
 from penstock.filters.parsing import as_predicate
 from penstock.filters.predicate import Predicate
+from penstock.model.names import Key
 from penstock.routing.schemes.scheme import Source
 from penstock.wire.blocks import Block, Header
 from penstock.wire.messages import (
@@ -38,32 +46,6 @@ _HEARD_MAX: Final = 10_000
 """Questions and answers of other nodes that are remembered, the last ones."""
 
 _advertised = lru_cache(4096)(sql.parse)
-
-
-class Apart(Message, frozen=True, gc=False):
-    """A node could not be reached for so long: whoever keeps events of that time, send them again.
-
-    Goes to every node once: `count` rises with each that a node sends.
-    """
-
-    node: str
-    count: tuple[int, int]
-    seconds: float
-
-    def aged(self, seconds: float) -> "Apart":  # noqa: D102
-        return Apart(self.node, self.count, self.seconds + seconds)
-
-
-class Gone(Message, frozen=True, gc=False):
-    """Of what a node asked for, so many events are no longer kept by another one.
-
-    With UNKNOWN, the other one has been out of reach for longer than anything is kept.
-    """
-
-    node: str
-    count: tuple[int, int]
-    keeper: str
-    events: int
 
 
 class _Everywhere:
@@ -124,6 +106,8 @@ class FloodNode:
         """Of each neighbour, which life it was last seen in."""
         self._replays: dict[int, Apart] = {}
         self._clients = Clients()
+        self._register = Register(name, incarnation, keep)
+        self._losses = Losses(self._register, self._clients, keep=keep, linger=linger)
         self._table = Table(matching, self._clients)
         self.links: set[str] = set()
         """The neighbours."""
@@ -145,24 +129,40 @@ class FloodNode:
             self._on_apart(message, link, effects)
         elif isinstance(message, Gone):
             self._on_gone(message, link, effects)
+        elif isinstance(message, Whereabouts):
+            self._on_whereabouts(message, link, now, effects)
+        elif isinstance(message, Ended):
+            self._on_ended(message, link, now, effects)
         elif isinstance(message, Tick):
-            self._forwarding.on_tick()
-            self._give_up(now, effects)
-            self._tell_clients(now, effects)
+            self._on_tick(now, effects)
         elif isinstance(message, Replayed):
             asked = self._replays.pop(message.number)
             if message.missed:
                 self._on_gone(Gone(asked.node, asked.count, self.name, message.missed), "", effects)
         elif isinstance(message, Subscribe | Unsubscribe | Advertise | Unadvertise):
-            if link not in self._clients:
-                raise PenstockError(f"{self.name}: {message.kind} is for clients, which {link!r} is not")
-            why_not = self._change(message, link, self._clients[link], now)
-            if why_not is not None:
-                effects.append(Refuse(link, why_not))
-            elif isinstance(message, Subscribe) and message.seconds:
-                self._missing[link] = now - message.seconds, now + self._keep
-                self._ask(now, effects)
+            self._on_client(message, link, now, effects)
         return effects
+
+    def _on_client(
+        self,
+        message: Subscribe | Unsubscribe | Advertise | Unadvertise,
+        link: str,
+        now: float,
+        effects: list[Effect],
+    ) -> None:
+        if link not in self._clients:
+            raise PenstockError(f"{self.name}: {message.kind} is for clients, which {link!r} is not")
+        why_not = self._change(message, link, self._clients[link], now)
+        if why_not is not None:
+            effects.append(Refuse(link, why_not))
+        elif isinstance(message, Subscribe) and message.seconds:
+            self._on_back(link, now - message.seconds, now, effects)
+        elif isinstance(message, Advertise):
+            publisher = Publisher.of(message, now)._replace(origin=self._origin(link, message.tree))
+            self._tell_whereabouts(self._register.come(publisher, now), effects)
+        elif isinstance(message, Unadvertise):
+            left = self._register.leave(self._origin(link, message.tree), now)
+            self._tell_whereabouts(left, effects)
 
     def _on_link(self, message: LinkUp | LinkDown, link: str, now: float, effects: list[Effect]) -> None:
         if isinstance(message, LinkDown):
@@ -174,9 +174,9 @@ class FloodNode:
                 self._tell_clients(now, effects)
             # One that may come back is still sent events, which the runtime keeps for it meanwhile.
             if not message.keep:
-                self._leave(link)
+                self._leave(link, now, effects)
             return
-        self._leave(link)
+        self._leave(link, now, effects)
         if message.client:
             self._clients[link] = Client.of(message, now)
         else:
@@ -184,7 +184,17 @@ class FloodNode:
             self._on_life(link, message.incarnation, now, effects)
             if link in self._missing:
                 self._missing[link] = self._missing[link][0], now + self._keep
+            if self._keep:
+                effects += [Send(link, known) for known in self._register.all(now)]
+                effects += [Send(link, ended) for ended in self._losses.all(now)]
             self._ask(now, effects)
+
+    def _on_tick(self, now: float, effects: list[Effect]) -> None:
+        self._forwarding.on_tick()
+        self._give_up(now, effects)
+        self._register.forget(now)
+        effects += self._losses.on_tick(now)
+        self._tell_clients(now, effects)
 
     # Those who were apart. There is no telling when all has come, so that a node goes on asking for the same
     # for as long as it is kept.
@@ -204,8 +214,17 @@ class FloodNode:
     def _tell_clients(self, now: float, effects: list[Effect]) -> None:
         """Have clients know what may be missing, as long as that is not certain to have come."""
         since = self._since(now)
-        if since < now and self._keep:
-            effects += [Behind(link, now - since) for link in self._clients]
+        for link in self._clients if self._keep else ():
+            earliest = min(since, self._losses.since(link))
+            if earliest < now:
+                effects.append(Behind(link, now - earliest))
+
+    def _on_back(self, link: str, since: float, now: float, effects: list[Effect]) -> None:
+        """A client has come that may have missed events since a time, at another node or here."""
+        self._missing[link] = since, now + self._keep
+        self._clients[link].missing_since = since
+        self._losses.come(link, since)
+        self._ask(now, effects)
 
     def _on_apart(self, message: Apart, link: str, effects: list[Effect]) -> None:
         if self._is_news(message.node, message.count, ""):
@@ -218,8 +237,9 @@ class FloodNode:
         if self._is_news(message.node, message.count, message.keeper):
             effects += [Send(to, message) for to in sorted(self.links) if to != link]
             wanting = (name for name, client in self._clients.items() if client.subscriptions)
-            reason: Literal["expired", "unreachable"] = "expired" if message.events else "unreachable"
-            effects += [Missed(client, message.events, reason) for client in wanting]
+            effects += [Missed(client, message.events) for client in wanting]
+
+    # Those who died with what they kept, or stay away with it.
 
     def _on_life(self, link: str, incarnation: int, now: float, effects: list[Effect]) -> None:
         """A neighbour is there again: what it kept in an earlier life is gone.
@@ -229,20 +249,45 @@ class FloodNode:
         before, self._lives[link] = self._lives.get(link, incarnation), incarnation
         since, _until = self._missing.get(link, (now, now))
         if link in self._away and incarnation != before and since < now - self._linger:
-            self._tell_lost(link, effects)
+            self._end(link, before, since, now, effects)
         self._away.pop(link, None)
 
     def _give_up(self, now: float, effects: list[Effect]) -> None:
-        """Of neighbours that stay away for longer than anything is kept, tell all clients everywhere."""
+        """Neighbours that stay away for longer than anything is kept may not come back."""
         for link in [link for link, since in self._away.items() if now - since > self._keep]:
             del self._away[link]
-            self._tell_lost(link, effects)
+            since, _until = self._missing.get(link, (now, now))
+            self._end(link, self._lives.get(link, 0), since, now, effects)
 
-    def _tell_lost(self, keeper: str, effects: list[Effect]) -> None:
+    def _end(self, link: str, incarnation: int, since: float, now: float, effects: list[Effect]) -> None:
+        """A life of a neighbour may be over: tell everybody, and ask who publishes where."""
         if self._keep:
             self._asked += 1
             count = self._incarnation, self._asked
-            self._on_gone(Gone(self.name, count, keeper, UNKNOWN), "", effects)
+            self._on_ended(Ended(link, incarnation, self.name, count, now - since), "", now, effects)
+
+    def _on_ended(self, message: Ended, link: str, now: float, effects: list[Effect]) -> None:
+        if not self._is_news(message.by, message.count, message.node):
+            return
+        # Whoever was apart itself may have missed more than the neighbour that says so.
+        own = min((self._missing[one][0] for one in self._missing if one not in self._clients), default=now)
+        message = msgspec.structs.replace(message, seconds=max(message.seconds, now - own))
+        effects += [Send(to, message) for to in sorted(self.links) if to != link]
+        if (message.node, message.incarnation) != (self.name, self._incarnation):
+            self._losses.open(message, now)
+        for answer in self._register.answer(now):
+            self._tell_whereabouts(answer, effects)
+
+    def _on_whereabouts(self, message: Whereabouts, link: str, now: float, effects: list[Effect]) -> None:
+        self._tell_whereabouts(self._register.learn(message, now), effects, but=link)
+
+    def _tell_whereabouts(self, message: Whereabouts | None, effects: list[Effect], *, but: str = "") -> None:
+        if message is not None and self._keep:
+            effects += [Send(to, message) for to in sorted(self.links) if to != but]
+
+    def _origin(self, link: str, key: Key) -> str:
+        """In whose name a client's events are numbered, at whichever node it is."""
+        return f"{self._clients[link].origin}/{key}"
 
     def _is_news(self, *what: Any) -> bool:
         if what in self._heard:
@@ -284,8 +329,11 @@ class FloodNode:
             self._table.drop(Source(link, message.key))
         return None
 
-    def _leave(self, link: str) -> None:
+    def _leave(self, link: str, now: float, effects: list[Effect]) -> None:
         self.links.discard(link)
+        for key in self._clients[link].advertisements if link in self._clients else ():
+            self._tell_whereabouts(self._register.leave(self._origin(link, key), now), effects)
+        self._losses.leave(link)
         client = self._clients.pop(link, None)
         for key in [] if client is None else client.names:
             self._table.drop(Source(link, key))

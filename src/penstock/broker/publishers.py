@@ -10,6 +10,11 @@ from typing import Final, NamedTuple
 
 from penstock.wire.messages import Advertise
 
+ANSWERED_KEEPS: Final = 3
+"""For so many times as long as events are kept, answers are waited for, and trees that ended can be asked.
+
+Of what is no longer kept, the answer says how many events there were, so that nobody is told in vain."""
+
 
 class Publisher(NamedTuple):
     """Whoever publishes on a tree."""
