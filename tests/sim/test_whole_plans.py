@@ -260,6 +260,16 @@ def test_the_end_of_a_broker_where_nobody_publishes_is_told_to_nobody(
     assert found.checked > 0
 
 
+def test_flood_a_node_that_has_just_started_learns_who_publishes() -> None:
+    """b2 has restarted while b1 is cut off, and knows of c0, which died with b1, from b0 only."""
+    steps = [Step("cut", (0, 1)), Step("cut", (1, 2)), Step("pass", (0.2,)), *events(0, 1, 2, 3)]
+    steps += [Step("crash", (2,)), Step("pass", (1.0,)), Step("restart", (2, False)), Step("pass", (9.0,))]
+    steps += [Step("crash", (1,)), Step("pass", (1.0,)), Step("exit", (0,)), Step("restart", (1, False))]
+    found = outcome([*steps, Step("pass", (3.0,))], homes=(1, 2), edges=RING, protocol="flood")
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+
+
 @pytest.mark.parametrize("protocol", ["trees", "flood"])
 def test_without_advertisements_a_publisher_that_moved_on_says_what_was_missed(protocol: str) -> None:
     """For good: nobody comes back to be asked, and the number comes from the publisher."""

@@ -261,7 +261,8 @@ class FloodNode:
 
     def _end(self, link: str, incarnation: int, since: float, now: float, effects: list[Effect]) -> None:
         """A life of a neighbour may be over: tell everybody, and ask who publishes where."""
-        if self._keep:
+        keeps_events = self._keep > 0
+        if keeps_events:
             self._asked += 1
             count = self._incarnation, self._asked
             self._on_ended(Ended(link, incarnation, self.name, count, now - since), "", now, effects)

@@ -209,7 +209,7 @@ class Kept(WholeChecker):
             self._wrong.append(f"{client.name} was told at {now:.3f} that it missed something, though {why}")
 
     def _circumstance(self, faults: list[Fault]) -> str:
-        """What else has to do with it: the protocol, or that publishers cannot report what was acknowledged."""
+        """What else matters: the protocol, or that publishers cannot report what was acknowledged."""
         if self.network.protocol_name == "flood":
             return ", under flood"
         ended = {name for fault in faults if fault.kind in _ENDING for name in fault.about}

@@ -1,0 +1,161 @@
+"""What nodes that flood know of who publishes where, and what they make of a node that died."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.broker.clients import Client, Clients
+from penstock.broker.effects import UNKNOWN, Missed
+from penstock.broker.flood.losses import Losses
+from penstock.broker.flood.messages import Ended, Life, Publishes, Whereabouts
+from penstock.broker.flood.whereabouts import Register
+from penstock.broker.publishers import Publisher
+
+KEEP, LINGER = 60.0, 4.0
+DEAD = ("x", 1)
+
+statements = st.builds(
+    Publishes,
+    st.sampled_from(["p", "q"]),
+    st.integers(1, 4),
+    st.builds(Life, st.sampled_from(["x", "y"]), st.integers(1, 2), st.integers(1, 9), st.just(0.0)),
+    st.lists(st.tuples(st.floats(0, 50), st.integers(1, 5), st.integers(0, 4)), max_size=2).map(tuple),
+    st.booleans(),
+)
+
+
+def register(node: str = "z") -> Register:
+    return Register(node, 1, KEEP)
+
+
+def whereabouts(said: Publishes) -> Whereabouts:
+    return Whereabouts((said.life,), (said,))
+
+
+@pytest.mark.property
+@given(st.lists(statements, unique_by=(lambda s: (s.origin, s.version), lambda s: s.life)), st.data())
+def test_what_is_known_does_not_depend_on_the_order_of_statements(
+    said: list[Publishes], data: st.DataObject
+) -> None:
+    """In any order, repeated, or all at once from a neighbour that has them."""
+    one, other, third = register("one"), register("other"), register("third")
+    for message in said:
+        one.learn(whereabouts(message), 100.0)
+    for message in data.draw(st.permutations(said + said[:3])):
+        other.learn(whereabouts(message), 100.0)
+    for everything in one.all(100.0):
+        third.learn(everything, 100.0)
+    # What was said before counts too: where a publisher was in earlier turns is known to who heard of it.
+    for known in (one, other, third):
+        assert known.learn(Whereabouts((), tuple(said)), 100.0) is None
+    latest = {s.origin: s for s in sorted(said, key=lambda s: s.version)}
+    for life in (DEAD, ("y", 1)):
+        for known in (one, other, third):
+            left_for_long = all(s.left for s in latest.values())
+            answer = known.missed(life, 200.0, 300.0, LINGER)
+            # Nobody has said anything since: whoever had not left is yet to be heard of.
+            assert (answer is None) == (not left_for_long)
+
+
+def test_a_publisher_that_is_there_has_answered_and_nothing_was_acknowledged() -> None:
+    known = register()
+    known.learn(whereabouts(Publishes("p", 1, Life("x", 1, 1))), 0.0)
+    assert known.missed(DEAD, 10.0, 20.0, LINGER) is None
+    known.learn(whereabouts(Publishes("p", 2, Life("y", 1, 1))), 21.0)
+    assert known.missed(DEAD, 10.0, 20.0, LINGER) == 0
+
+
+@pytest.mark.parametrize(("acked_at", "missed"), [(9.0, 0), (13.0, 0), (14.5, 7)])
+def test_what_the_dead_acknowledged_counts_once_it_waited_for_nobody(acked_at: float, missed: int) -> None:
+    known = register()
+    known.learn(whereabouts(Publishes("p", 1, Life("x", 1, 1))), 0.0)
+    acked = ((21.0 - acked_at, 7, 1),)
+    known.learn(whereabouts(Publishes("p", 2, Life("y", 1, 1), acked)), 21.0)
+    assert known.missed(DEAD, 10.0, 20.0, LINGER) == missed
+
+
+def test_what_others_acknowledged_that_are_still_there_is_theirs_to_send_again() -> None:
+    known = register()
+    known.learn(whereabouts(Publishes("p", 1, Life("y", 1, 1))), 0.0)
+    acked = ((5.0, 7, 1),)
+    known.learn(whereabouts(Publishes("p", 2, Life("w", 1, 1), acked)), 21.0)
+    assert known.missed(DEAD, 10.0, 20.0, LINGER) == 7
+    known.learn(Whereabouts((Life("y", 1, 2),)), 22.0)
+    assert known.missed(DEAD, 10.0, 20.0, LINGER) == 0
+
+
+def test_with_too_many_publishers_nobody_claims_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.broker.flood.whereabouts._PUBLISHERS_MAX", 2)
+    known = register()
+    for number, origin in enumerate("pqr", 1):
+        known.learn(whereabouts(Publishes(origin, 1, Life("y", 1, number))), 30.0)
+    assert known.missed(DEAD, 10.0, 20.0, LINGER) is None
+
+
+def test_publishers_that_left_long_ago_are_forgotten() -> None:
+    known = register()
+    known.come(Publisher("p", 1), 0.0)
+    assert known.leave("q", 0.0) is None
+    left = known.leave("p", 1.0)
+    assert left is not None
+    assert left.publishers[0].left
+    known.forget(2.0)
+    assert [m.publishers for m in known.all(2.0)] != [()]
+    known.forget(1_000.0)
+    assert [m.publishers for m in known.all(1_000.0)] == [()]
+
+
+class Node:
+    """A node with two clients, at 0 s; one wants something."""
+
+    def __init__(self) -> None:
+        self.register, self.clients = register(), Clients()
+        for link in ("reader", "idle"):
+            self.clients[link] = Client()
+        self.clients["reader"].subscriptions[1] = "1"
+        self.losses = Losses(self.register, self.clients, keep=KEEP, linger=LINGER)
+
+    def told(self, now: float) -> list[tuple[str, int]]:
+        found = list(self.losses.on_tick(now))
+        assert all(isinstance(one, Missed) and one.reason == "unreachable" for one in found)
+        return [(one.link, one.count) for one in found]
+
+    def end(self, seconds: float, now: float) -> None:
+        self.losses.open(Ended(*DEAD, "y", (1, 1), seconds), now)
+
+
+def test_clients_are_told_once_how_many_events_were_missed() -> None:
+    node = Node()
+    node.register.learn(whereabouts(Publishes("p", 1, Life("x", 1, 1))), 0.0)
+    node.end(10.0, 20.0)
+    assert (node.told(20.0), node.losses.since("reader")) == ([], 10.0)
+    node.register.learn(whereabouts(Publishes("p", 2, Life("y", 1, 1), ((3.0, 7, 1),))), 21.0)
+    assert node.told(22.0) == [("reader", 7)]
+    assert (node.told(23.0), node.losses.since("reader")) == ([], float("inf"))
+    # It is remembered for those who come later, and who have missed more.
+    node.clients["late"] = Client()
+    node.clients["late"].subscriptions[1] = "1"
+    node.clients["late"].came_at = 30.0
+    node.losses.come("late", 5.0)
+    assert node.told(31.0) == [("late", 7)]
+
+
+def test_where_a_publisher_does_not_turn_up_clients_are_told_in_the_end() -> None:
+    node = Node()
+    node.register.learn(whereabouts(Publishes("p", 1, Life("x", 1, 1))), 0.0)
+    node.end(10.0, 20.0)
+    assert node.told(139.0) == []
+    assert node.told(141.0) == [("reader", UNKNOWN)]
+    assert node.told(142.0) == []
+    assert len(list(node.losses.all(142.0))) == 1
+    node.told(400.0)
+    assert list(node.losses.all(400.0)) == []
+
+
+def test_a_node_that_is_there_after_all_has_lost_nothing() -> None:
+    node = Node()
+    node.register.learn(whereabouts(Publishes("p", 1, Life("x", 1, 1))), 0.0)
+    node.end(10.0, 20.0)
+    node.register.learn(Whereabouts((Life("x", 1, 2),)), 25.0)
+    assert node.told(400.0) == []
+    assert list(node.losses.all(400.0)) == []
