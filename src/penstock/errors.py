@@ -96,7 +96,7 @@ class FilterSyntaxError(FilterError):
     """A text that is no filter in its language.
 
     `position` is the 0-based offset in `text` (None where only a path is known, as in the JSON form);
-    `expected` says what could have stood there.
+    `expected` says what could have stood there, `what` is the message without the place.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class FilterSyntaxError(FilterError):
         self.expected = expected
         self.text = text
         self.position = position
-        what = reason or f"expected {expected}" + (f", found {found}" if found else "")
-        super().__init__(_placed(what, text, position))
+        self.what = reason or f"expected {expected}" + (f", found {found}" if found else "")
+        super().__init__(_placed(self.what, text, position))
 
     def pointer(self) -> str:
         """Two lines: the text around the error, and a caret under the place."""
