@@ -306,3 +306,40 @@ def test_a_line_that_is_too_long_is_known_by_its_number(monkeypatch: pytest.Monk
     splitter = Splitter()
     found = [line for chunk in (b"123", b"45\n123", b"456", b"\n1\n123456") for line in splitter.feed(chunk)]
     assert found + splitter.end() == [Line(1, b"12345"), Line(2, None), Line(3, b"1"), Line(4, None)]
+
+
+# Composites
+
+
+def test_matches_of_a_composite_are_printed_as_they_are_found(b1: str, capsysbinary: Capture) -> None:
+    text = (
+        "select a.n, b.n as then.n from [step = 1 and k = $k] as a then [step = 2 and k = $k] as b within 1 h"
+    )
+    with subscribed("--composite", text.replace("then.n", "next.n"), "--count", "1") as sub:
+        for event in (
+            '{"step": 1, "k": 1, "n": 1}',
+            '{"step": 2, "k": 2, "n": 2}',
+            '{"step": 2, "k": 1, "n": 3}',
+        ):
+            assert run(capsysbinary, "pub", event, "--quiet") == (0, "", "")
+        assert json.loads(sub.line()) == {"a": {"n": 1}, "next": {"n": 3}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["sub"], "give a FILTER, or --composite"),
+        (["sub", "x = 1", "--composite", "[x = 1]"], "give neither a FILTER nor --meta"),
+        (
+            ["sub", "--composite", "[x = 1] then [x = 2]"],
+            "--composite: a composite of several events needs a window",
+        ),
+        (["sub", "--composite", "[x = ]"], "--composite: column"),
+    ],
+)
+def test_mistakes_in_composites_are_told_before_anything_is_connected(
+    arguments: list[str], says: str, capsysbinary: Capture
+) -> None:
+    status, out, err = run(capsysbinary, *arguments)
+    assert (status, out) == (2, "")
+    assert says in err

@@ -684,8 +684,7 @@ _LEASES: Final = (
         "        if keeps_events:",
         "        if False:",
         "what died with a node that floods is told to nobody",
-        "tests/sim/test_whole_plans.py::"
-        "test_who_was_away_when_the_broker_that_kept_events_died_is_told",
+        "tests/sim/test_whole_plans.py::test_who_was_away_when_the_broker_that_kept_events_died_is_told",
     ),
     Mutant(
         "flood-those-who-are-out-of-reach-are-not-waited-for",

@@ -73,14 +73,18 @@ def _add_sub(commands: "Commands[argparse.ArgumentParser]") -> None:
         '  penstock sub "dep_delay > 60" --count 10 > ten.jsonl\n'
         '  penstock sub "dep_delay > 60" --count 1 --timeout 5 || echo "none came"\n'
         "  penstock sub true | jq .origin\n"
+        "  penstock sub --composite '[late > 60 and to = $x] then [cancelled and to = $x] within 2 h'\n"
         "\nOut comes a JSON line for each event that matches one of the filters, at once; times are text as\n"
         "in RFC 3339. With --meta the line is\n"
         '  {"event": {...}, "origin": <who published it>, "number": <its number there>,\n'
         '   "hops": <brokers that it came through>, "late": <whether later ones came before it>}\n'
+        "With --composite, out comes a line for each match of several events: what is selected, or all that\n"
+        "they have, under the names of its parts. docs/COMPOSITES.md has the language.\n"
         "Ctrl-C ends it, with status 0. A lost connection is made again; that, and what may have been\n"
         "missed meanwhile, is told on standard error.\n" + _CONNECTING,
     )
-    sub.add_argument("filters", nargs="+", metavar="FILTER", help="a filter, in SQL")
+    sub.add_argument("filters", nargs="*", metavar="FILTER", help="a filter, in SQL")
+    sub.add_argument("--composite", metavar="TEXT", help="in place of filters: a composite of several events")
     sub.add_argument("--count", type=positive, metavar="N", help="end after so many events")
     sub.add_argument(
         "--timeout",

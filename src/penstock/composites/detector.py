@@ -203,6 +203,11 @@ class _Pending:
             due, _count, match = heapq.heappop(self._waiting)
             yield Detection(due, match)
 
+    @property
+    def next_due(self) -> int | None:
+        """When the first of them is certain, unless something comes."""
+        return self._waiting[0][0] if self._waiting else None
+
     def size(self) -> int:
         return self._part.size() + len(self._waiting)
 
@@ -246,6 +251,13 @@ class Detector:
         """How many partial matches and events are kept."""
         parts = sum(part.size() for part in self._immediate) + sum(one.size() for one in self._pending)
         return parts + len(self._early)
+
+    @property
+    def due(self) -> int | None:
+        """When something will be certain after this time, though nothing comes; None if nothing will."""
+        if self.composite.time is not None:
+            return None
+        return min((due for pending in self._pending if (due := pending.next_due) is not None), default=None)
 
     def take(self, event: Event, at: int) -> list[Detection]:
         """An event has come at a time; return what is found with it, or by that time."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import islice
 from types import TracebackType
-from typing import Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -20,6 +20,10 @@ from penstock.node.client.notices import Notice
 from penstock.node.client.outlet import Ack, OnSettled, stage_of
 from penstock.wire.events import encode_mapping
 from penstock.wire.sessions import Stage
+
+if TYPE_CHECKING:
+    from penstock.composites.expression import Composite
+    from penstock.net.client.composites import CompositeSubscription
 
 EventLike = Event | Mapping[str, object]
 
@@ -159,6 +163,20 @@ class Client:
             await self.end_subscription(subscription, wait=False)
             raise
         return subscription
+
+    async def subscribe_composite(
+        self, composite: "str | Composite", *, queue: int | None = None
+    ) -> "CompositeSubscription":
+        """Want matches of several events: docs/COMPOSITES.md has the language. Iterate over what is returned.
+
+        Events happen when they come here, unless the composite says `by time`. Raises FilterError or
+        AccessError.
+        """
+        from penstock.composites.language import parse
+        from penstock.net.client.composites import CompositeSubscription, filter_of
+
+        parsed = parse(composite) if isinstance(composite, str) else composite
+        return CompositeSubscription(parsed, await self.subscribe(filter_of(parsed), queue=queue))
 
     async def change_subscription(self, subscription: Subscription, filter: PredicateLike) -> None:  # noqa: A002
         """Have another filter under the same subscription."""

@@ -5,13 +5,17 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.filters.parsing import PredicateLike
 from penstock.net.client.client import Advertisement, Client, EventLike
 from penstock.net.client.connecting import connect
 from penstock.net.client.subscriptions import QUEUE_DEFAULT, Acking, Received, Subscription
 from penstock.node.client.outlet import Ack
+
+if TYPE_CHECKING:
+    from penstock.composites.expression import Composite
+    from penstock.net.client.composites import CompositeSubscription, Detected
 
 T = TypeVar("T")
 
@@ -68,6 +72,42 @@ class SyncSubscription:
         self._owner.call(self._made.unsubscribe())
 
     def __enter__(self) -> "SyncSubscription":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.unsubscribe()
+
+
+class SyncCompositeSubscription:
+    """What a composite finds, as an iterator."""
+
+    def __init__(self, owner: "SyncClient", made: "CompositeSubscription") -> None:
+        self._owner = owner
+        self._made = made
+
+    def __iter__(self) -> "Iterator[Detected]":
+        while True:
+            try:
+                yield self.next()
+            except StopAsyncIteration:
+                return
+
+    def next(self, timeout: float | None = None) -> "Detected":
+        """The next detection; TimeoutError if none comes in so many seconds."""
+        return self._owner.call(self._made.next(timeout))
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """What was left out, by why: see docs/COMPOSITES.md, Limits."""
+        return self._made.dropped
+
+    def unsubscribe(self) -> None:
+        """Want no more."""
+        self._owner.call(self._made.unsubscribe())
+
+    def __enter__(self) -> "SyncCompositeSubscription":
         return self
 
     def __exit__(
@@ -144,6 +184,14 @@ class SyncClient:
         """Want events that match a filter. A callback is called in the thread of the loop."""
         made = self.call(self._client.subscribe(filter, callback=callback, ack=ack, queue=queue))
         return SyncSubscription(self, made)
+
+    def subscribe_composite(
+        self, composite: "str | Composite", *, queue: int | None = None
+    ) -> SyncCompositeSubscription:
+        """Want matches of a composite: see `Client.subscribe_composite`."""
+        return SyncCompositeSubscription(
+            self, self.call(self._client.subscribe_composite(composite, queue=queue))
+        )
 
     def flush(self) -> None:
         """Wait until all that was published is acknowledged."""
