@@ -313,9 +313,9 @@ def test_a_line_that_is_too_long_is_known_by_its_number(monkeypatch: pytest.Monk
 
 def test_matches_of_a_composite_are_printed_as_they_are_found(b1: str, capsysbinary: Capture) -> None:
     text = (
-        "select a.n, b.n as then.n from [step = 1 and k = $k] as a then [step = 2 and k = $k] as b within 1 h"
+        "select a.n, b.n as next.n from [step = 1 and k = $k] as a then [step = 2 and k = $k] as b within 1 h"
     )
-    with subscribed("--composite", text.replace("then.n", "next.n"), "--count", "1") as sub:
+    with subscribed("--composite", text, "--count", "1") as sub:
         for event in (
             '{"step": 1, "k": 1, "n": 1}',
             '{"step": 2, "k": 2, "n": 2}',

@@ -1,5 +1,7 @@
 """`penstock demo`: a year of New York flights, a hundred subscriptions, and who gets what; then a network.
 
+Between the two, a composite finds cancellations that follow delays.
+
 Beside the network, a pipeline on Spark routes the flights that come out of it.
 """
 
@@ -51,17 +53,22 @@ def run(options: argparse.Namespace) -> int:
     if options.flights is not None:
         table = table.slice(0, min(options.flights, table.num_rows))
     wait_for_kernels()
+    status = 0
     if options.only in (None, "matching"):
+        from penstock.cli import demo_composite
+
         _match(table)
+        status = demo_composite.show(table)
     if scene is None:
-        return 0
+        return status
     # With the network comes all that it stands on, which matching alone does not need.
     from penstock.cli.demo_network import FLIGHTS_DEFAULT, show
 
     if options.only is None:
         sys.stdout.write("\n")
         sys.stdout.flush()
-    return show(scene, table.slice(0, options.flights or FLIGHTS_DEFAULT), with_pipeline=with_pipeline)
+    flights = table.slice(0, options.flights or FLIGHTS_DEFAULT)
+    return show(scene, flights, with_pipeline=with_pipeline) or status
 
 
 def _has_spark(*, is_wanted: bool) -> bool:
