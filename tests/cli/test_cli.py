@@ -122,6 +122,7 @@ def test_a_mistake_in_a_filter_is_one_line_that_says_where(
         ["match", "--subscriptions", "s.jsonl", "--events", "e.jsonl", "--jobs", "0"],
         ["compile", "--subscriptions", "s.jsonl"],
         ["sub"],
+        ["sub", "x", "--composite", "[x = 1]"],
         ["sub", "x", "--timeout", "0"],
         ["sub", "x", "--token", "a", "--token-file", "b"],
         ["advertise"],

@@ -328,8 +328,7 @@ def test_matches_of_a_composite_are_printed_as_they_are_found(b1: str, capsysbin
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["sub"], "give a FILTER, or --composite"),
-        (["sub", "x = 1", "--composite", "[x = 1]"], "give neither a FILTER nor --meta"),
+        (["sub", "--meta", "--composite", "[x = 1]"], "--meta says where one event comes from"),
         (
             ["sub", "--composite", "[x = 1] then [x = 2]"],
             "--composite: a composite of several events needs a window",

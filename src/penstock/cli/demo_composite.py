@@ -5,6 +5,7 @@ installed, counts the same by a join.
 """
 
 import sys
+import textwrap
 import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
@@ -82,7 +83,7 @@ def show(flights: "pa.Table") -> int:
     elapsed = time.perf_counter() - started
     sys.stdout.write(
         "\nA departure more than an hour late, then a cancellation of the same carrier within two hours:\n"
-        f"  {' '.join(COMPOSITE.split())}\n"
+        f"{textwrap.indent(textwrap.dedent(COMPOSITE).strip(), '  ')}\n"
         f"{len(found):,} such pairs of flights, found in {elapsed:.1f} s"
     )
     if found:

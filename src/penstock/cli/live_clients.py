@@ -83,8 +83,12 @@ def _add_sub(commands: "Commands[argparse.ArgumentParser]") -> None:
         "Ctrl-C ends it, with status 0. A lost connection is made again; that, and what may have been\n"
         "missed meanwhile, is told on standard error.\n" + _CONNECTING,
     )
-    sub.add_argument("filters", nargs="*", metavar="FILTER", help="a filter, in SQL")
-    sub.add_argument("--composite", metavar="TEXT", help="in place of filters: a composite of several events")
+    wanted = sub.add_mutually_exclusive_group(required=True)
+    # The default is one object, by which argparse knows that none was given.
+    wanted.add_argument("filters", nargs="*", default=[], metavar="FILTER", help="a filter, in SQL")
+    wanted.add_argument(
+        "--composite", metavar="TEXT", help="in place of filters: a composite of several events"
+    )
     sub.add_argument("--count", type=positive, metavar="N", help="end after so many events")
     sub.add_argument(
         "--timeout",

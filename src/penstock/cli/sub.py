@@ -62,12 +62,10 @@ async def _subscribe(options: argparse.Namespace) -> int:
 
 def _composite_of(options: argparse.Namespace) -> Composite | None:
     """The composite that was given in place of filters."""
-    if not options.composite:
-        if not options.filters:
-            raise InputError("give a FILTER, or --composite and a composite")
+    if options.composite is None:
         return None
-    if options.filters or options.meta:
-        raise InputError("with --composite, give neither a FILTER nor --meta")
+    if options.meta:
+        raise InputError("--meta says where one event comes from: it does not go with --composite")
     try:
         return parse(options.composite)
     except FilterError as error:
