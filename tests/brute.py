@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock import Event
 from penstock.filters.constraint import Constraint
 from penstock.filters.expression import And, Expression, Not, Or
 from penstock.model.values import Time
 
-State = bool | int | float | str | Time | None
+State = bool | int | float | str | Time | tuple[Any, ...] | None
 
 EXTREMES: tuple[State, ...] = (
     None,
@@ -28,6 +29,8 @@ EXTREMES: tuple[State, ...] = (
     "\U0010ffff\U0010ffff",
     Time(-(2**63)),
     Time(2**63 - 1),
+    (0,),
+    ("a", Event({"a": 0})),
 )
 
 
@@ -45,6 +48,9 @@ def holds(expression: Expression, event: dict[str, State], negated: bool = False
 def constraint_holds(constraint: Constraint, state: State, negated: bool = False) -> bool:
     """Whether a constraint, or its opposite, is true of an attribute in a state (None: absent)."""
     operator, value = constraint.operator, constraint.value
+    if operator in ("any", "not any"):
+        found = isinstance(state, tuple) and any(holds(constraint.asked, record(each)) for each in state)  # type: ignore[attr-defined]
+        return isinstance(state, tuple) and found is ((operator == "any") is not negated)
     if operator in ("exists", "absent"):
         return (state is not None) is ((operator == "exists") is not negated)
     sample = value[0] if operator.endswith(("in", "between")) else value
@@ -55,9 +61,15 @@ def constraint_holds(constraint: Constraint, state: State, negated: bool = False
     return OPERATORS[operator](state, value) is not negated
 
 
+def record(element: Any) -> dict[str, State]:
+    """An element of a list as the event that conditions on it look at."""
+    return dict(element) if isinstance(element, Event) else {"this": element}
+
+
 def kind(state: State) -> str:
     """The family, found without the model's help."""
-    for name, types in (("bool", bool), ("number", (int, float)), ("string", str), ("time", Time)):
+    families = ("bool", bool), ("number", (int, float)), ("string", str), ("time", Time), ("list", tuple)
+    for name, types in families:
         if isinstance(state, types):
             return name
     raise AssertionError(state)
@@ -123,7 +135,7 @@ def constraints(expression: Expression) -> Iterator[Constraint]:
 def neighbours(value: State) -> Iterator[State]:
     """The value, and what lies just below and just above it."""
     yield value
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, bool | tuple) or value is None:
         return
     if isinstance(value, int | float):
         yield from (math.nextafter(value, math.inf), math.nextafter(value, -math.inf), float(value))
@@ -149,18 +161,40 @@ def _is_character(code: int) -> bool:
     return 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
 
 
+ELEMENTS_MAX = 8
+"""Elements of each condition on a list that lists are made of."""
+
+
+def lists(asked: list[Expression]) -> Iterator[State]:
+    """Lists of one element and of two, which tell apart what is asked of elements, as far as so few can."""
+    elements: list[Any] = []
+    for expression in asked:
+        events = list(grid(expression))
+        for event in events[:: 1 + len(events) // ELEMENTS_MAX]:
+            alone = set(event) == {"this"}
+            elements.append(event["this"] if alone else Event(event))
+    for element in elements:
+        yield (element,)
+    yield from itertools.combinations(elements[:: 1 + len(elements) // ELEMENTS_MAX], 2)
+
+
 def grid(*expressions: Expression) -> Iterator[dict[str, State]]:
-    """Events that tell the expressions apart, if anything does."""
+    """Events that tell the expressions apart, if anything does; of lists, only some of these."""
     states: dict[str, dict[tuple[str, State], State]] = {}
+    asked: dict[str, list[Expression]] = {}
     for expression in expressions:
         for constraint in constraints(expression):
             known = states.setdefault(constraint.attribute, {})
             value = constraint.value
+            if constraint.operator in ("any", "not any"):
+                asked.setdefault(constraint.attribute, []).append(constraint.asked)  # type: ignore[attr-defined]
+                value = None
             values = value if isinstance(value, tuple | list) else (value,)
             for state in (*EXTREMES, *(n for v in values for n in neighbours(v))):
-                known[("" if state is None else kind(state), repr(state) if state != state else state)] = (
-                    state
-                )
+                odd = state != state or isinstance(state, tuple)
+                known[("" if state is None else kind(state), repr(state) if odd else state)] = state
+    for name, said in asked.items():
+        states[name].update({("list", repr(state)): state for state in lists(said)})
     names = sorted(states) or ["x"]
     for combination in itertools.product(*(states.get(n, {("", None): None}).values() for n in names)):
         event: dict[str, State] = {n: s for n, s in zip(names, combination, strict=True) if s is not None}

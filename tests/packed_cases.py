@@ -2,10 +2,13 @@
 
 import struct
 from collections.abc import Iterable
+from typing import Any
 
 from hypothesis import strategies as st
 
 from matching_cases import NAMES, VALUES
+from penstock import Event
+from penstock.model.events import read_list
 from penstock.model.values import Time
 
 Pair = tuple[str, object]
@@ -14,7 +17,12 @@ ANY_NAMES = st.one_of(
     st.sampled_from((*NAMES, "other", "order", "é", "a name of more than thirty-two bytes, or so")),
     st.text(min_size=1, max_size=40),
 )
-ANY_VALUES = st.one_of(VALUES, st.floats(), st.floats(width=32), st.integers(-300, 300), st.text(max_size=40))
+PRESENT = VALUES.filter(lambda value: len(Event({"value": value})) == 1)
+"""Values but for lists without elements, which are absent."""
+
+ANY_VALUES = st.one_of(
+    PRESENT, st.floats(), st.floats(width=32), st.integers(-300, 300), st.text(max_size=40)
+)
 PAIRS = st.lists(st.tuples(ANY_NAMES, ANY_VALUES), min_size=1, max_size=20)
 
 
@@ -50,7 +58,7 @@ def forms_of_double(value: float) -> list[bytes]:
     return [*forms, b"\xca" + single] if same == value or value != value else forms
 
 
-def forms_of(value: object) -> list[bytes]:
+def forms_of(value: Any) -> list[bytes]:
     """All ways to write a value."""
     if isinstance(value, bool):
         return [b"\xc3" if value else b"\xc2"]
@@ -60,6 +68,23 @@ def forms_of(value: object) -> list[bytes]:
         return forms_of_integer(value)
     if isinstance(value, float):
         return forms_of_double(value)
+    if isinstance(value, dict):
+        flat = Event(value).attributes
+        pairs = [forms_of(name)[-1] + forms_of(inner)[0] for name, inner in flat.items()]
+        return [head + b"".join(pairs) for head in forms_of_map(len(pairs))]
+    if isinstance(value, list | tuple | Event):
+        # Nulls and lists of nothing are not written.
+        parts = [
+            forms_of(dict(each) if isinstance(each, Event) else each)[-1]
+            for each in read_list(value, "") or ()
+        ]
+        size = len(parts)
+        heads = [
+            b"\xdd" + size.to_bytes(4, "big"),
+            b"\xdc" + size.to_bytes(2, "big"),
+            *([bytes([0x90 + size])] * (size < 16)),
+        ]
+        return [head + b"".join(parts) for head in heads]
     assert isinstance(value, Time)
     content = b"\x01" + struct.pack(">q", value.nanoseconds)
     return [head + content for head in (b"\xd7", b"\xc7\x08", b"\xc8\x00\x08", b"\xc9\x00\x00\x00\x08")]
@@ -103,6 +128,21 @@ ODD_PARTS = st.sampled_from(
             b"\xa4\xf4\x8f\xbf\xbf",
         ),
         *(b"\xa2\xc3", b"\xdb\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xdd\x00\x00\x00\x01\x01"),
+        *(
+            b"\x91\x90",
+            b"\x91\xc0",
+            b"\x91\x81\xa1a\x80",
+            b"\x91\x81\xa1a\x91\x01",
+            b"\x91\x81\xa0\x01",
+            b"\x92\x01",
+        ),
+        *(
+            b"\x91" * 32 + b"\x91\x01",
+            b"\x91" * 34 + b"\x01",
+            b"\x91" * 2000 + b"\x01",
+            b"\x91\xd7\xffaaaaaaaa",
+        ),
+        *(b"\x91\x81\x01\x01", b"\xdc\x40\x00" + b"\x01" * 16_384, b"\xdc\x40\x01" + b"\x01" * 16_385),
         *(b"\xca\x7f\xc0\x00\x00", b"\xcb\xff\xf8\x00\x00\x00\x00\x00\x00", b"\xda\x00\x01a", b"\xa1a"),
     ]
 )

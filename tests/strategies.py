@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from penstock.filters.constraint import Constraint
-from penstock.filters.expression import And, Expression, Not, Or
+from penstock.filters.expression import And, Expression, Not, Or, normalise
 from penstock.model.values import Time
 
 NUMBERS = (
@@ -126,8 +126,37 @@ def pattern_constraints(names: tuple[str, ...] = NAMES) -> st.SearchStrategy[Con
     )
 
 
-def all_constraints(names: tuple[str, ...] = NAMES) -> st.SearchStrategy[Constraint]:
+def scalar_constraints(names: tuple[str, ...] = NAMES) -> st.SearchStrategy[Constraint]:
+    """Constraints on values that are no lists."""
     return st.one_of(plain_constraints(names), pattern_constraints(names))
+
+
+class OfElements(Constraint):
+    """A constraint on a list that knows what was said of elements, for the oracle."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, attribute: str, operator: str, asked: Expression) -> None:
+        super().__init__(attribute, operator, normalise(asked))
+        self.asked = asked
+
+
+def list_constraints(names: tuple[str, ...] = NAMES, depth: int = 1) -> st.SearchStrategy[Constraint]:
+    """Constraints on lists: of values, of records, and of lists."""
+    few = (NUMBERS[:8], STRINGS[:6], BOOLS)
+    leaves: list[st.SearchStrategy[Constraint]] = [
+        plain_constraints(("this",), few),
+        plain_constraints(("this", "a"), few),
+        pattern_constraints(("this",)),
+    ]
+    if depth:
+        leaves.append(st.deferred(lambda: list_constraints(("this", "a"), depth - 1)))
+    asked = expressions(st.one_of(leaves), max_leaves=3)
+    return st.builds(OfElements, st.sampled_from(names), st.sampled_from(("any", "not any")), asked)
+
+
+def all_constraints(names: tuple[str, ...] = NAMES) -> st.SearchStrategy[Constraint]:
+    return st.one_of(plain_constraints(names), pattern_constraints(names), list_constraints(names))
 
 
 def expressions(leaves: st.SearchStrategy[Constraint], max_leaves: int = 5) -> st.SearchStrategy[Expression]:

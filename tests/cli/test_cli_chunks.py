@@ -169,8 +169,8 @@ def test_json_lines_may_be_of_any_shape(jobs: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "more", "message"),
     [
-        ("jsonl", (), "e.jsonl:397: 'price': a value of type list has no family"),
-        ("jsonl", ("--family", "place=string"), "e.jsonl:397: 'price': a value of type list has no family"),
+        ("jsonl", (), "e.jsonl:397: 'price': 1.844674e+19 does not fit"),
+        ("jsonl", ("--family", "place=string"), "e.jsonl:397: 'price': 1.844674e+19 does not fit"),
         (
             "csv",
             ("--family", "price=number"),
@@ -184,7 +184,7 @@ def test_a_mistake_in_a_late_chunk_is_told_with_its_place_and_leaves_no_output(
 ) -> None:
     write_rules(tmp_path / "s.jsonl", [("a", "price > 1")])
     events: list[Row] = [{"always": 1, "price": 5} for _ in range(400)]
-    events[396]["price"] = [1] if kind == "jsonl" else "bad"
+    events[396]["price"] = 2**64 if kind == "jsonl" else "bad"
     if kind == "jsonl":
         events[398]["price"] = None
     if kind == "parquet":
@@ -202,14 +202,14 @@ def test_lines_before_a_mistake_are_answered_when_line_buffered(
     tmp_path: Path, capsysbinary: Capture
 ) -> None:
     write_rules(tmp_path / "s.jsonl", [("a", "price > 1")])
-    rows = [b'{"price": 2}\n'] * 100 + [b'{"price": {"x": [1]}}\n', b"nope\n"]
+    rows = [b'{"price": 2}\n'] * 100 + [b'{"price": {"x": 18446744073709551616}}\n', b"nope\n"]
     (tmp_path / "e.jsonl").write_bytes(b"".join(rows))
     for more in ([], ["--family", "price=number"]):
         paths = ["--subscriptions", str(tmp_path / "s.jsonl"), "--events", str(tmp_path / "e.jsonl")]
         assert main(["match", *paths, "--line-buffered", *more]) == 2
         out, err = capsysbinary.readouterr()
         assert [json.loads(line)["event"] for line in out.splitlines()] == list(range(100))
-        assert b"e.jsonl:101: 'price.x': a value of type list" in err
+        assert b"e.jsonl:101: 'price.x': 1.844674e+19 does not fit" in err
 
 
 def test_in_json_lines_what_no_filter_names_is_only_checked_to_be_json(
@@ -219,16 +219,16 @@ def test_in_json_lines_what_no_filter_names_is_only_checked_to_be_json(
     for line, error in [
         (b'{"x": {"y": 2}, "other": [1], "more": null}', None),
         (b'{"x": {"other": [1], "y": 2}}', None),
-        (b'{"w": {"x": {"y": {"list": [1]}}}, "x.y": 2}', None),
+        (b'{"w": {"x": {"y": {"list": 18446744073709551616}}}, "x.y": 2}', None),
         (b'{"x": {"y": 2}, "other": [1,}', "not a JSON object"),
-        (b'{"x": {"y": {"list": [1]}}}', "'x.y.list': a value of type list"),
+        (b'{"x": {"y": {"list": 18446744073709551616}}}', "'x.y.list': 1.844674e+19 does not fit"),
         (b'{"x": {"y": 2, "z": null}, "z": null, "id": null}', None),
-        (b'{"x.y": {"list": [1]}}', "'x.y.list': a value of type list"),
-        (b'{"x": {"y" : \t{"a": 1, "b": [{}]}}}', "'x.y.b': a value of type list"),
-        (b'{"\\u0078": {"y": {"list": [1]}}}', "'x.y.list': a value of type list"),
-        (b'{"x": {"\\u0079": {"list": [1]}}}', "'x.y.list': a value of type list"),
+        (b'{"x.y": {"list": 18446744073709551616}}', "'x.y.list': 1.844674e+19 does not fit"),
+        (b'{"x": {"y" : \t{"a": 1, "b": [18446744073709551616]}}}', "'x.y.b': 1.844674e+19 does not fit"),
+        (b'{"\\u0078": {"y": {"list": 18446744073709551616}}}', "'x.y.list': 1.844674e+19 does not fit"),
+        (b'{"x": {"\\u0079": {"list": 18446744073709551616}}}', "'x.y.list': 1.844674e+19 does not fit"),
         (b'{"z": {"y": 1}, "z.y": 2}', "'z.y' is there twice"),
-        (b'{"x": {"y": 2}, "id": [1]}', "'id': a value of type list"),
+        (b'{"x": {"y": 2}, "id": 18446744073709551616}', "'id': 1.844674e+19 does not fit"),
     ]:
         (tmp_path / "e.jsonl").write_bytes(b'{"x.y": 5}\n' + line)
         status = match(tmp_path, "e.jsonl")
@@ -263,12 +263,12 @@ def test_an_event_of_which_nothing_is_left_matches_only_what_asks_for_nothing(
     assert [line["event"] for line in lines_of(tmp_path / "out.jsonl")] == list(range(6))
 
 
-def test_a_parquet_column_of_lists_is_refused_whoever_names_it(tmp_path: Path, capsysbinary: Capture) -> None:
+def test_a_parquet_column_of_bytes_is_refused_whoever_names_it(tmp_path: Path, capsysbinary: Capture) -> None:
     write_rules(tmp_path / "s.jsonl", [("a", "x > 1")])
-    papq.write_table(pa.table({"x": [2], "odd": [{"in": [1]}]}), tmp_path / "e.parquet")
+    papq.write_table(pa.table({"x": [2], "odd": [{"in": b"1"}]}), tmp_path / "e.parquet")
     assert match(tmp_path, "e.parquet") == 2
     assert b"the column 'odd.in'" in capsysbinary.readouterr().err
-    none = pa.array([None], pa.list_(pa.int64()))
+    none = pa.array([None], pa.binary())
     papq.write_table(pa.table({"x": [2], "odd": none, "nothing": pa.nulls(1)}), tmp_path / "e.parquet")
     assert match(tmp_path, "e.parquet") == 0
     assert lines_of(tmp_path / "out.jsonl") == [{"event": 0, "ids": ["a"]}]

@@ -227,7 +227,8 @@ def test_csv_fields_that_mean_absent_can_be_named(tmp_path: Path, capsysbinary: 
 def test_what_has_no_family_is_left_out_when_told(kind: str, tmp_path: Path, capsysbinary: Capture) -> None:
     rules, events = tmp_path / "s.jsonl", tmp_path / f"e.{kind}"
     write_jsonl(rules, [{"id": 1, "filter": "x is null"}, {"id": 2, "filter": "y > 0"}])
-    WRITERS[kind](events, [{"x": [1], "y": 1}, {"x": [2], "y": None}, {"x": None, "y": 3}])
+    odd = {"jsonl": 2**64, "parquet": b"1"}[kind]
+    WRITERS[kind](events, [{"x": odd, "y": 1}, {"x": odd, "y": None}, {"x": None, "y": 3}])
     # The second row has nothing left: it is an event without attributes.
     command = ["match", "--subscriptions", str(rules), "--events", str(events), "--unsupported", "skip"]
     assert main(command) == 0
@@ -458,3 +459,23 @@ def test_a_csv_column_has_the_family_that_all_its_fields_have(
     write_jsonl(tmp_path / "s.jsonl", [{"id": "a", "filter": matched}])
     (tmp_path / "e.csv").write_text("x\n" + "\n".join(fields) + "\n")
     assert match(capsysbinary, tmp_path / "s.jsonl", tmp_path / "e.csv") == {0: ["a"]}
+
+
+def test_lists_in_files(tmp_path: Path, capsysbinary: Capture) -> None:
+    rules = tmp_path / "rules.jsonl"
+    rules.write_text(
+        '{"id": "red", "filter": "\'red\' in tags"}\n{"id": "big", "filter": "any(items where qty > 5)"}\n'
+    )
+    rows = [
+        {"id": "a", "tags": ["red", "blue"], "items": [{"qty": 6}]},
+        {"id": "b", "tags": [], "items": [{"qty": 5}, {"qty": None}]},
+        {"id": "c", "tags": ["blue", "red"], "items": None},
+    ]
+    (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    papq.write_table(pa.Table.from_pylist(rows), tmp_path / "e.parquet")
+    expected = {"a": ["big", "red"], "c": ["red"]}
+    for name in ("e.jsonl", "e.parquet"):
+        assert match(capsysbinary, rules, tmp_path / name) == expected
+    (tmp_path / "named.jsonl").write_text('{"id": ["x", {"y": [1]}], "tags": ["red"]}\n')
+    assert main(["match", "--subscriptions", str(rules), "--events", str(tmp_path / "named.jsonl")]) == 0
+    assert json.loads(capsysbinary.readouterr().out) == {"event": ["x", {"y": [1]}], "ids": ["red"]}

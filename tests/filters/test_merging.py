@@ -186,7 +186,7 @@ def test_counts_of_foreign_scalars_are_taken_for_what_they_are() -> None:
     counts = ValueCounts({np.int64(1): 3, np.float64(2.5): 1})  # type: ignore[dict-item]
     assert counts.share(value_set("<", 2)) == 0.75
     with pytest.raises(PenstockError, match="counts values of events"):
-        ValueCounts({(1, 2): 1})  # type: ignore[dict-item]
+        ValueCounts({(1, 2): 1})
     for bad in (float("inf"), float("nan"), 10**400):
         with pytest.raises(PenstockError, match="finite"):
             ValueCounts({1: bad})

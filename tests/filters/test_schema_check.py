@@ -16,6 +16,7 @@ SCHEMA = Schema.from_json(
             "at": {"type": "string", "format": "date-time"},
             "order": {"properties": {"customerId": {"type": "string"}}},
             "tags": {"type": "array"},
+            "data": {"type": "string", "contentEncoding": "base64"},
             "code": {"type": ["integer", "string"]},
         }
     }
@@ -39,7 +40,9 @@ def sentences(text: str) -> list[str]:
         ("amount = '5'", "family", "in the schema it is number: no event can match"),
         ("at > '2024-01-01'", "family", "but in the schema it is string (date-time)"),
         ("amount > 5 and (at > 1 or code = 1)", "family", "compares 'at' with a number"),
-        ("tags = 'a'", "unmatchable", "in the schema is array: no rule can match"),
+        ("tags = 'a'", "family", "it is array: no event can match; any(tags) = … asks for an element"),
+        ("'a' in amount", "family", "compares 'amount' with a list, but in the schema it is number"),
+        ("data = 'a'", "unmatchable", "in the schema is bytes as text: no rule can match"),
     ],
 )  # fmt: skip
 def test_a_rule_that_cannot_match_is_found(rule: str, problem: str, said: str) -> None:
@@ -56,6 +59,7 @@ def test_a_rule_that_cannot_match_is_found(rule: str, problem: str, said: str) -
         "amount > 5 or amount = 'n/a'",
         "amount is null",
         "tags is null",
+        "'a' in tags or any(tags where price > 5)",
         "at is not null",
         "not (amount > 5 and code = 'x')",
     ],
@@ -79,7 +83,7 @@ def test_rules_are_counted_and_the_first_are_named() -> None:
     assert "which 1,000 rules (0, 1, 2, …) name" in str(found)
 
 
-VALUES = {Family.BOOL: True, Family.NUMBER: 5, Family.TIME: Time(5), Family.STRING: "5"}
+VALUES = {Family.BOOL: True, Family.NUMBER: 5, Family.TIME: Time(5), Family.STRING: "5", Family.LIST: (5,)}
 RULES = [
     "x = true",
     "x = 5",
@@ -88,6 +92,8 @@ RULES = [
     "x = 5 or x = '5'",
     "x is not null",
     "x is not null and (x = true or x = '5')",
+    "5 in x",
+    "x = 5 or any(x) > 4",
 ]
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clause_cases import clauses_of, independent, keeping
-from matching_cases import EVENTS, IDS, Attributes
+from matching_cases import IDS, Attributes
 from penstock import Event, Matcher, Predicate, parse
 from penstock.errors import InputError, PenstockError, UnknownSubscriptionError
 from penstock.filters.expression import Expression, normalise
@@ -174,7 +174,7 @@ def test_a_saved_table_with_a_filter_that_cannot_be_read_is_refused(
 
 
 @pytest.mark.property
-@given(EVENTS)
+@given(SIMPLE)
 def test_batches_without_clauses_are_left_as_they_are(events: list[Attributes]) -> None:
     matcher = Matcher([("a", "x = 1")])
     snapshot = matcher._store.snapshot()

@@ -12,6 +12,7 @@ from matching_cases import (
     CONSTRAINT_ROWS,
     EVENT,
     EVENTS,
+    SCALAR_EVENT,
     SUBSCRIPTIONS,
     VALUES,
     Attributes,
@@ -95,7 +96,7 @@ def test_json_lines(subscriptions: list[tuple[Id, Expression]], events: list[Att
     assert list(found) == [reference.match(event) for _, event in lines]
 
 
-@given(SUBSCRIPTIONS, EVENTS, st.booleans())
+@given(SUBSCRIPTIONS, st.lists(SCALAR_EVENT, min_size=1, max_size=10), st.booleans())
 def test_arrow(
     subscriptions: list[tuple[Id, Expression]], events: list[Attributes], dictionary: bool
 ) -> None:

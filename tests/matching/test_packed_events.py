@@ -13,7 +13,8 @@ from matching_cases import EVENTS, SUBSCRIPTIONS, Attributes
 from packed_cases import ANY_BYTES, ANY_NAMES, PAIRS, Pair, forms_of, forms_of_map, forms_of_text, packed
 from penstock.errors import EventError, LimitError, PenstockError
 from penstock.filters.expression import Expression, normalise
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.elements import lists_of
 from penstock.matching.json_events import WantedNames
 from penstock.matching.kernels import packed_maps
 from penstock.matching.kernels.jit import direct
@@ -68,6 +69,8 @@ def value_of(batch: Batch, entry: int) -> Value:
     if state == DOUBLE:
         return float(batch.value_bits.view(np.float64)[entry])
     assert bits == 0
+    if state == LIST:
+        return lists_of(batch)[entry]
     if state == NAN:
         return float("nan")
     assert state in (TRUE, FALSE)

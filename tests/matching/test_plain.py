@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cold_kernels import Cold
-from matching_cases import EVENT, EVENTS, IDS, PREDICATE, SUBSCRIPTIONS, Attributes
+from matching_cases import EVENT, EVENTS, IDS, PREDICATE, SCALAR_EVENT, SUBSCRIPTIONS, Attributes
 from penstock.errors import EventError, LimitError, PenstockError, UnknownSubscriptionError
 from penstock.filters.expression import Expression, normalise
 from penstock.filters.predicate import Predicate
@@ -322,7 +322,7 @@ def test_arrow_texts_that_are_none() -> None:
                 texts_of([broken], [0])
 
 
-@given(SUBSCRIPTIONS, st.lists(EVENT, min_size=1, max_size=6))
+@given(SUBSCRIPTIONS, st.lists(SCALAR_EVENT, min_size=1, max_size=6))
 def test_arrow_rows(subscriptions: list[tuple[Id, Expression]], events: list[Attributes]) -> None:
     made = predicates(subscriptions)
     cold, compiled = plain_matcher(made), Matcher(made)

@@ -253,7 +253,7 @@ def test_objects_nest_as_deep_as_the_limit_and_no_deeper() -> None:
             Event(attributes)
 
 
-UNSUPPORTED: list[Any] = [[1], b"x", 2**63, "\ud800", 10**400, object()]
+UNSUPPORTED: list[Any] = [b"x", 2**63, "\ud800", 10**400, object()]
 
 
 @pytest.mark.parametrize("value", UNSUPPORTED, ids=lambda value: repr(value)[:20])

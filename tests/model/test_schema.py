@@ -12,7 +12,7 @@ from penstock.errors import InputError, PenstockError
 from penstock.model.schema import Schema
 from penstock.model.values import Family, Time
 
-BOOL, NUMBER, TIME, STRING = Family.BOOL, Family.NUMBER, Family.TIME, Family.STRING
+BOOL, NUMBER, TIME, STRING, LIST = Family.BOOL, Family.NUMBER, Family.TIME, Family.STRING, Family.LIST
 
 
 def families(schema: Schema) -> dict[str, set[Family]]:
@@ -48,7 +48,7 @@ def test_types_of_json_schema_are_families() -> None:
         "kind": {STRING},
         "order.id": {STRING, NUMBER},
         "place.zip": {STRING},
-        "tags": set(),
+        "tags": {LIST},
         "blob": set(),
         "nothing": set(Family),
     }

@@ -307,7 +307,7 @@ def test_a_string_is_as_long_as_the_limit_and_no_longer() -> None:
 
 
 def test_families_are_called_as_the_documentation_writes_them() -> None:
-    assert {family.label for family in Family} == {"bool", "number", "string", "time"}
+    assert {family.label for family in Family} == {"bool", "number", "string", "time", "list"}
 
 
 @pytest.mark.parametrize(

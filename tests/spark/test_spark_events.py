@@ -43,7 +43,7 @@ def test_structs_are_flattened_and_types_have_families() -> None:
     [
         T.DecimalType(10, 2),
         T.BinaryType(),
-        T.ArrayType(INTEGER),
+        T.ArrayType(T.BinaryType()),
         T.MapType(T.StringType(), INTEGER),
         T.DayTimeIntervalType(),
         T.YearMonthIntervalType(),

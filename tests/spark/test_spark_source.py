@@ -44,7 +44,7 @@ from penstock.spark.source.log import Entry, batch_of, read
 from penstock.spark.source.news import heard
 from penstock.spark.source.options import Options, read_options
 from penstock.spark.source.reading import StreamReader, _Rows
-from penstock.spark.source.rows import Misfits, arrow_schema, check_columns, check_readable, rows_of
+from penstock.spark.source.rows import Misfits, arrow_schema, check_columns, check_readable, filled, rows_of
 from penstock.spark.source.source import PenstockSource
 
 SCHEMA = StructType().add("n", "integer")
@@ -488,12 +488,53 @@ def test_what_is_lost_is_said_in_the_log_of_the_task(caplog: pytest.LogCaptureFi
 
 def test_columns_that_events_do_not_have_are_refused() -> None:
     with pytest.raises(InputError, match=r"the column 'a\.l' is of type list"):
-        check_readable(pa.schema([("a", pa.struct([("l", pa.list_(pa.int8()))]))]))
+        check_readable(pa.schema([("a", pa.struct([("l", pa.list_(pa.binary()))]))]))
     with pytest.raises(InputError, match="a schema needs a column"):
         check_readable(pa.schema([]))
-    lists = pa.schema([("l", pa.list_(pa.int8())), ("n", pa.int8())])
+    lists = pa.schema([("l", pa.list_(pa.binary())), ("n", pa.int8())])
     with pytest.raises(UnsupportedValueError, match=r"the column 'l' .*option\('unsupported', 'skip'\)"):
         check_columns(lists, "refuse")
     check_columns(lists, "skip")
     with pytest.raises(PenstockError, match="no column can be an attribute"):
         check_columns(lists.remove(1), "skip")
+
+
+def test_lists_come_as_arrays_and_go_as_lists() -> None:
+    record = pa.struct(
+        [("a", pa.int32()), ("at", pa.timestamp("us", "UTC")), ("b", pa.struct([("c", pa.string())]))]
+    )
+    schema = pa.schema(
+        [
+            ("tags", pa.list_(pa.string())),
+            ("items", pa.list_(record)),
+            ("rows", pa.list_(pa.list_(pa.float64()))),
+        ]
+    )
+    check_readable(schema)
+    events = [
+        Event(
+            {
+                "tags": ["x", "y"],
+                "items": [{"a": 1, "at": Time(5_000), "b": {"c": "z"}}, {}],
+                "rows": [[1, 2.5]],
+            }
+        ),
+        Event({"tags": ["x", 5], "items": [{"a": 2**40}], "rows": [1]}),
+        Event({"tags": "x"}),
+    ]
+    misfits = Misfits()
+    rows = rows_of([event.attributes for event in events], schema, misfits=misfits)
+    assert rows.schema == schema
+    assert rows.column("tags").to_pylist() == [["x", "y"], None, None]
+    assert rows.column("rows").to_pylist() == [[[1.0, 2.5]], None, None]
+    assert {name: count for name, (count, _) in misfits.found.items()} == {"tags": 2, "items": 1, "rows": 1}
+    check_columns(schema, "refuse")
+    assert next(iter(Event.from_arrow(rows))) == Event(
+        {"tags": ["x", "y"], "items": events[0]["items"], "rows": [[1, 2.5]]}
+    )
+    assert filled(pa.record_batch({"t": [[None], [], None, ["x"]]})).to_pylist() == [
+        False,
+        False,
+        False,
+        True,
+    ]

@@ -198,8 +198,8 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
         "--unsupported",
         choices=("refuse", "skip"),
         default="refuse",
-        help="what to do with values that have no family, as lists: take the event for a mistake, "
-        "or leave the attribute out (default: refuse)",
+        help="what to do with values that have no family, such as integers beyond 64 bits: take the event "
+        "for a mistake, or leave the attribute out (default: refuse)",
     )
     parser.add_argument(
         "--on-error",

@@ -276,9 +276,9 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "--unsupported",
         choices=("refuse", "skip"),
         default="refuse",
-        help="what to do with values that have no family, as lists in JSON: stop with an error, "
-        "or leave the attribute out (default: refuse); in JSON lines, an attribute that no filter names is "
-        "only checked to be JSON, unless it is id",
+        help="what to do with values that have no family, such as integers beyond 64 bits: stop with an "
+        "error, or leave the attribute out (default: refuse); in JSON lines, an attribute that no filter "
+        "names is only checked to be JSON, unless it is id",
     )
     add_schema_option(match)
     match.add_argument(

@@ -65,7 +65,7 @@ def refuse_columns(path: str) -> None:
             if not _is_empty(metadata, name):
                 raise InputError(
                     f"{display(path)}: the column {name!r:.80} of type {kind} has no family "
-                    "(bool, number, string or time); --unsupported skip leaves it out"
+                    "(bool, number, string, time or list); --unsupported skip leaves it out"
                 )
 
 

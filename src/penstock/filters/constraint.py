@@ -8,18 +8,20 @@ speaks of what is missing. Each operator has an opposite under the same rule: `n
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from penstock.errors import FilterError, LimitError, PenstockError
-from penstock.filters import cuts, patterns
+from penstock.filters import cuts, lists, patterns
 from penstock.filters.cuts import Cuts
 from penstock.filters.order import LEAST, Point, canonical_number, successor
 from penstock.filters.valuesets import (
     ABSENT,
     EXISTS,
+    FULL,
     ValueSet,
     like,
     not_like,
+    of_lists,
     prefix_cuts,
 )
 from penstock.model.events import Event, Unsupported, as_event
@@ -27,13 +29,17 @@ from penstock.model.limits import LIST_VALUES_MAX, LITERAL_LENGTH_MAX
 from penstock.model.names import check_name
 from penstock.model.values import Family, Time, Value, to_value
 
+if TYPE_CHECKING:
+    from penstock.filters.predicate import Predicate
+
 
 class Constraint:
     """One condition on one attribute: `Constraint("price", ">", 10)`.
 
     `operator` is a key of `OPPOSITES`. `value` is a value; for `between` a pair and for `in` a sequence
-    of values; for `exists` and `absent` it is None. `states` is what the constraint lets its attribute
-    be, its canonical form: two constraints are equal when they say the same of the same attribute.
+    of values; for `any` what an element of a list must match, a predicate or its text; for `exists` and
+    `absent` it is None. `states` is what the constraint lets its attribute be, its canonical form: two
+    constraints are equal when they say the same of the same attribute.
     """
 
     __slots__ = ("attribute", "operator", "states", "value")
@@ -217,6 +223,27 @@ def _prefix(value: object) -> ValueSet:
     return ValueSet(Family.STRING, prefix_cuts(_text("prefix", value)))
 
 
+def _any(value: object) -> ValueSet:
+    asked = _asked_of_elements(value)
+    if not asked.filters:
+        return ValueSet(Family.LIST, ())
+    return of_lists((lists.condition(asked),), ())
+
+
+def _none(value: object) -> ValueSet:
+    asked = _asked_of_elements(value)
+    return of_lists((), lists.alternatives(asked)) if asked.filters else FULL[Family.LIST]
+
+
+def _asked_of_elements(value: object) -> "Predicate":
+    from penstock.filters.parsing import as_predicate
+
+    if isinstance(value, str):
+        # Canonical texts, of which most are, are known.
+        return lists.predicate_of(value)
+    return as_predicate(value)  # type: ignore[arg-type]  # which refuses what it does not know
+
+
 def _exists(value: object) -> ValueSet:
     return _presence("exists", value, EXISTS)
 
@@ -254,6 +281,8 @@ _BUILDERS: Final[dict[str, Callable[[object], ValueSet]]] = {
     "not ilike": lambda value: not_like(patterns.from_ilike(_text("ilike", value))),
     "regexp": lambda value: like(patterns.from_regex(_text("regexp", value))),
     "not regexp": lambda value: not_like(patterns.from_regex(_text("regexp", value))),
+    "any": _any,
+    "not any": _none,
     "exists": _exists,
     "absent": _absent,
 }
@@ -281,6 +310,8 @@ OPPOSITES: Final = {
     "not ilike": "ilike",
     "regexp": "not regexp",
     "not regexp": "regexp",
+    "any": "not any",
+    "not any": "any",
     "exists": "absent",
     "absent": "exists",
 }

@@ -7,7 +7,7 @@ ends, of which the simpler one is printed (`> 60` rather than `>= 60.00000000000
 
 import math
 
-from penstock.filters import cuts, patterns
+from penstock.filters import cuts, lists, patterns
 from penstock.filters.constraint import Constraint, from_point
 from penstock.filters.cuts import Cuts
 from penstock.filters.expression import And, Expression, Or
@@ -57,11 +57,19 @@ def describe_states(name: str, states: ValueSet) -> list[Expression]:
     if states.kind is Presence.ABSENT:
         return [Constraint(name, "absent")]
     assert isinstance(states.kind, Family)  # noqa: S101 - NaN alone cannot be asked for
+    if states.kind is Family.LIST:
+        return _describe_lists(name, states)
     likes: list[Expression] = [_describe_pattern(name, pattern, "") for pattern in states.required]
     likes += [_describe_pattern(name, pattern, "not ") for pattern in states.forbidden]
     if likes and _said_by(states):
         return likes
     return [*_describe_cuts(name, states.kind, states.cuts), *likes]
+
+
+def _describe_lists(name: str, states: ValueSet) -> list[Expression]:
+    asked: list[Expression] = [Constraint(name, "any", one) for one in states.required]
+    asked += [Constraint(name, "not any", one) for one in states.forbidden]
+    return asked or [Constraint(name, "any", lists.ANY)]
 
 
 def _said_by(states: ValueSet) -> bool:

@@ -91,12 +91,12 @@ def _sentence(found: Disagreement) -> str:
         case "family" if found.events is None:
             return (
                 f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in the schema it is "
-                f"{found.detail}: no event can match"
+                f"{found.detail}: no event can match{_of_elements(found)}"
             )
         case "family":
             return (
                 f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in the events it is a {seen} "
-                f"({counted} {values}): no event can match"
+                f"({counted} {values}): no event can match{_of_elements(found)}"
             )
         case "mixed":
             return (
@@ -119,6 +119,12 @@ def _sentence(found: Disagreement) -> str:
         case "misfit":
             family = f"{counted} {values} of {name} {have} the family {seen}"
             return f"{family}, but in the schema it is {found.detail}"
+
+
+def _of_elements(found: Disagreement) -> str:
+    """How to ask for the elements of a list, where a rule takes it for one value."""
+    is_list = Family.LIST.label in found.seen and Family.LIST.label not in found.asked
+    return f"; any({found.attribute}) = … asks for an element" if is_list else ""
 
 
 def _who(found: Disagreement) -> str:

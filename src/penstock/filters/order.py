@@ -8,6 +8,8 @@ Every family is discrete or close to it, so that an open end is a closed end one
     bool     false, then true
     string   after s comes s + '\\0'; only strings that end in '\\0' have a predecessor
 
+Lists have no order. To the algebra of cuts they are one value, 0, and nothing comes after it.
+
 Filters need no other notion of an end than "from this value on", which `cuts` builds on. Points of time
 stand here as their nanoseconds, numbers in canonical form (an integral double within 64 bits is an int).
 """
@@ -26,6 +28,7 @@ LEAST: Final[dict[Family, Point]] = {
     Family.NUMBER: -math.inf,
     Family.TIME: INTEGER_MIN,
     Family.STRING: "",
+    Family.LIST: 0,
 }
 """The least value of each family."""
 
@@ -43,6 +46,8 @@ def canonical_number(value: float) -> float:
 
 def successor(family: Family, value: Point) -> Point:
     """The next value of the family, or None after the last."""
+    if family is Family.LIST:
+        return None
     if family is Family.STRING:
         return value + "\0"
     if family is Family.NUMBER:
@@ -54,6 +59,8 @@ def successor(family: Family, value: Point) -> Point:
 
 def predecessor(family: Family, value: Point) -> Point:
     """The value just before, or None where there is none."""
+    if family is Family.LIST:
+        return None
     if family is Family.STRING:
         return value[:-1] if value.endswith("\0") else None
     if family is Family.NUMBER:

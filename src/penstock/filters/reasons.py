@@ -21,6 +21,7 @@ from penstock.filters.filter import Clause, Filter
 from penstock.filters.languages.sql import write_expression, write_name
 from penstock.filters.valuesets import Presence, ValueSet
 from penstock.model.events import Event, Unsupported, as_event
+from penstock.model.nesting import nest_list
 from penstock.model.values import Family, Time, Value, family_of
 
 _VALUE_SHOWN: Final = 80
@@ -100,11 +101,6 @@ def _conditions(f: Filter, attributes: Mapping[str, Value]) -> Iterator[Conditio
         value = attributes.get(name)
         parts = describe_states(name, states)
         found = _found(name, states, attributes)
-        if len(parts) == 1 or _is_list(value):
-            # Of a list, one element has to be all that is asked for.
-            whole = parts[0] if len(parts) == 1 else And(tuple(parts))
-            yield Condition(write_expression(whole), states.admits(value), found)
-            continue
         for part in parts:
             yield Condition(write_expression(part), _holds(part, value), found)
     for clause in f.clauses:
@@ -138,15 +134,13 @@ def _found(name: str, states: ValueSet, attributes: Mapping[str, Value]) -> str:
         hint = "" if meant is None else f"; the event has {write_name(meant)}"
         return f"{written} is missing{hint}"
     said = f"{written} is {_shown(value)}"
-    if isinstance(states.kind, Family) and not _is_list(value) and family_of(value) is not states.kind:
+    if isinstance(states.kind, Family) and family_of(value) is not states.kind:
         return f"{said}, a {family_of(value).label}; the rule wants a {states.kind.label}"
     return said
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list | tuple | set | frozenset)
-
-
 def _shown(value: Value) -> str:
-    text = str(value) if isinstance(value, Time) else repr(value)
+    text = (
+        str(value) if isinstance(value, Time) else repr(nest_list(value) if type(value) is tuple else value)
+    )
     return text if len(text) <= _VALUE_SHOWN else f"{text[:_VALUE_SHOWN]}…"

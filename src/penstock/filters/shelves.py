@@ -156,7 +156,8 @@ class _Ends:
         for at, f in enumerate(filters):
             states, bit = f.conditions[name], 1 << at
             kind = int(states.kind)
-            literal = max(map(longest_literal, states.required), key=len, default="")
+            patterns = states.required if kind == Family.STRING else ()
+            literal = max(map(longest_literal, patterns), key=len, default="")
             if literal:
                 self._literals[literal] |= bit
                 self._lengths.add(len(literal))

@@ -3,10 +3,11 @@
 An attribute of an event is in exactly one state: absent, or present with a value of one family, or
 present as NaN. A value set holds states of one kind: the values of one family that lie in `cuts` (for
 strings also: that match every `required` pattern and no `forbidden` one), or one of the three special
-states. `EXISTS` holds every state but absence.
+states. `EXISTS` holds every state but absence. Of lists, `required` and `forbidden` have what elements are
+asked for, in place of patterns (`lists`).
 
-For bool, number and time, and for strings without patterns, each set has one form, and every relation
-here is exact. With patterns (suffix, substring, LIKE) the relations are sound: `covers` is never true
+For bool, number and time, and for strings without patterns, each set has one form, and every relation here is
+exact. With patterns (suffix, substring, LIKE) and lists the relations are sound: `covers` is never true
 falsely, `overlaps` never false falsely, but a cover or an emptiness may go unnoticed.
 """
 
@@ -19,13 +20,13 @@ from typing import Final
 
 import msgspec
 
-from penstock.filters import cuts, patterns
+from penstock.filters import cuts, lists, patterns
 from penstock.filters.cuts import Cuts
 from penstock.filters.folding import fold, has_case
 from penstock.filters.order import LEAST, after_prefix, successor
 from penstock.filters.patterns import Pattern
 from penstock.filters.wildcards import RUN
-from penstock.model.values import Family, Time, Value
+from penstock.model.values import Family, List, Time, Value
 
 _POINTS_MAX: Final = 16
 """A string interval of so few values is looked at value by value. ('a' and 'a\\0' are neighbours.)"""
@@ -45,6 +46,7 @@ class Presence(IntEnum):
 # Enumerations are slow to look into, and `admits` is called for every condition of every filter.
 _ABSENT: Final = Presence.ABSENT
 _TIME: Final = Family.TIME
+_LIST: Final = Family.LIST
 
 _STATE_OF_TYPE: Final[dict[type, Family | Presence]] = {
     type(None): Presence.ABSENT,
@@ -53,6 +55,7 @@ _STATE_OF_TYPE: Final[dict[type, Family | Presence]] = {
     float: Family.NUMBER,
     str: Family.STRING,
     Time: Family.TIME,
+    tuple: Family.LIST,
 }
 
 
@@ -74,6 +77,8 @@ class ValueSet(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         """Whether the set is known to hold exactly one value of a family."""
         if len(self.cuts) > 2 or not self.cuts or not isinstance(self.kind, Family) or self.required:
             return False
+        if self.kind is _LIST:
+            return False
         following = successor(self.kind, self.cuts[0])
         return self.cuts[1:] == (() if following is None else (following,))
 
@@ -86,6 +91,9 @@ class ValueSet(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
             return kind is Presence.NAN and value != value
         if kind is _ABSENT:
             return bool(self.cuts)
+        if kind is _LIST:
+            elements: List = value  # type: ignore[assignment]
+            return bool(self.cuts) and lists.admits(self.required, self.forbidden, elements)
         point = value.nanoseconds if kind is _TIME else value  # type: ignore[union-attr]
         # As `cuts.contains`, without the call: where filters are tried one by one, this is all the work.
         if not bisect_right(self.cuts, point) & 1 or value != value:
@@ -151,11 +159,11 @@ class ValueSet(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         if other.required or other.forbidden:
             inside = self.intersection(of_cuts(self.kind, other.cuts))
         for pattern in other.required:
-            pieces.append(inside.intersection(not_like(pattern)))
-            inside = inside.intersection(like(pattern))
+            pieces.append(inside.intersection(_opposite(other.kind, pattern)))
+            inside = inside.intersection(_only(other.kind, pattern))
         for pattern in other.forbidden:
-            pieces.append(inside.intersection(like(pattern)))
-            inside = inside.intersection(not_like(pattern))
+            pieces.append(inside.intersection(_only(other.kind, pattern)))
+            inside = inside.intersection(_opposite(other.kind, pattern))
         return [piece for piece in pieces if piece.cuts]
 
     def sort_key(self) -> tuple[object, ...]:
@@ -181,9 +189,17 @@ def of_cuts(
     forbidden: tuple[Pattern, ...] = (),
 ) -> ValueSet:
     """The value set in canonical form."""
-    if required or forbidden:
-        return _simplified(cut, required, forbidden)
-    return ValueSet(kind, cut)
+    if not (required or forbidden):
+        return ValueSet(kind, cut)
+    if kind is _LIST:
+        return of_lists(required, forbidden) if cut else ValueSet(_LIST, ())
+    return _simplified(cut, required, forbidden)
+
+
+def of_lists(required: tuple[Pattern, ...], forbidden: tuple[Pattern, ...]) -> ValueSet:
+    """The lists that have an element for each required condition, and none for a forbidden one."""
+    found = lists.simplified(required, forbidden)
+    return ValueSet(_LIST, ()) if found is None else ValueSet(_LIST, (0,), *found)
 
 
 def intersection_of(sets: list[ValueSet]) -> ValueSet:
@@ -223,6 +239,18 @@ def not_like(pattern: Pattern) -> ValueSet:
     if positive.required:
         return ValueSet(Family.STRING, ("",), (), (pattern,))
     return ValueSet(Family.STRING, cuts.complement(positive.cuts, ""))
+
+
+def _only(kind: Family | Presence, pattern: Pattern) -> ValueSet:
+    """What of a kind matches a pattern, or has an element that satisfies a condition."""
+    return of_lists((pattern,), ()) if kind is _LIST else like(pattern)
+
+
+def _opposite(kind: Family | Presence, pattern: Pattern) -> ValueSet:
+    """What of a kind does not."""
+    if kind is _LIST:
+        return of_lists((), lists.alternatives(lists.predicate_of(pattern)))
+    return not_like(pattern)
 
 
 def _simplified(cut: Cuts, required: tuple[Pattern, ...], forbidden: tuple[Pattern, ...]) -> ValueSet:
@@ -314,7 +342,12 @@ def _may_try(pattern: Pattern, cut: Cuts) -> bool:
 
 
 def _implied(pattern: Pattern, given: ValueSet) -> bool:
-    """Whether every string of the set surely matches the pattern, which not every string does."""
+    """Whether every string of the set surely matches the pattern, which not every string does.
+
+    Of lists: whether each surely has an element that satisfies the condition.
+    """
+    if given.kind is _LIST:
+        return any(lists.covers((pattern, *given.forbidden), other) for other in given.required)
     if any(patterns.covers(pattern, other) for other in given.required):
         return True
     return _may_try(pattern, given.cuts) and _throughout(
@@ -325,7 +358,12 @@ def _implied(pattern: Pattern, given: ValueSet) -> bool:
 
 
 def _excluded(pattern: Pattern, given: ValueSet) -> bool:
-    """Whether surely no string of the set matches the pattern, which some string does."""
+    """Whether surely no string of the set matches the pattern, which some string does.
+
+    Of lists: whether surely none has an element that satisfies the condition.
+    """
+    if given.kind is _LIST:
+        return lists.covers(given.forbidden, pattern)
     if any(patterns.covers(other, pattern) for other in given.forbidden) or any(
         patterns.disjoint(pattern, other) for other in given.required
     ):

@@ -8,14 +8,17 @@ one to the other.
 
 from collections.abc import Iterator
 from functools import lru_cache
-from math import inf
+from math import inf, nan
 from typing import Final, NamedTuple, cast
 
+from penstock.filters import lists
+from penstock.filters.filter import Filter
 from penstock.filters.order import LEAST, Point, predecessor, successor
 from penstock.filters.patterns import Pattern, is_regex, symbols
 from penstock.filters.regex_patterns import example
-from penstock.filters.valuesets import ValueSet
+from penstock.filters.valuesets import Presence, ValueSet
 from penstock.filters.wildcards import ONE, RUN
+from penstock.model.events import Event
 from penstock.model.limits import INTEGER_MAX
 from penstock.model.values import Family, Time, Value
 
@@ -41,6 +44,8 @@ def witnesses(states: ValueSet) -> Witnesses | None:
     """Witnesses of a value set of some family; None where none is found, as may be with patterns."""
     if not isinstance(states.kind, Family) or not states.cuts:
         return None
+    if states.kind is Family.LIST:
+        return _of_lists(states)
     if states.required or states.forbidden:
         return _of_patterns(states)
     family, cuts = states.kind, states.cuts
@@ -88,6 +93,29 @@ def _of_patterns(states: ValueSet) -> Witnesses | None:
     if not found:
         return None
     return Witnesses(found[0], found[-1], found[len(found) // 2])
+
+
+def _of_lists(states: ValueSet) -> Witnesses | None:
+    """A list with an element for each condition, if that is one; one element of no kind will do where none
+    is asked for."""
+    elements = [_element(lists.filters_of(asked)[0]) for asked in states.required] or [Event.from_flat({})]
+    if None in elements:
+        return None
+    made = tuple(element for element in elements if element is not None)
+    return Witnesses(made, made, made) if states.admits(made) else None
+
+
+def _element(asked: Filter) -> Value | Event | None:
+    """An element that matches a filter, if one is found."""
+    attributes: dict[str, Value] = {}
+    for name, states in asked.conditions.items():
+        if states.kind is Presence.ABSENT:
+            continue
+        found = Witnesses(nan, nan, nan) if states.kind is Presence.EXISTS else witnesses(states)
+        if found is None:
+            return None
+        attributes[name] = found.low
+    return attributes[lists.ELEMENT] if attributes.keys() == {lists.ELEMENT} else Event.from_flat(attributes)
 
 
 def _attempts(states: ValueSet) -> Iterator[str]:

@@ -6,18 +6,34 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.errors import EventError, LimitError, UnsupportedValueError
+from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
+from penstock.filters.lists import ELEMENT
 from penstock.matching.arrow_texts import is_text, texts_of
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, Batch
+from penstock.matching.batch import (
+    DOUBLE,
+    FALSE,
+    INTEGER,
+    LIST,
+    NAN,
+    STRING,
+    TIME,
+    ArrowLists,
+    Batch,
+    ListColumn,
+    with_lists,
+)
 from penstock.model.arrow import (
     NANOSECONDS_OF_UNIT,
     SKIP_HINT,
+    elements_of,
     events_from_arrow,
     family_of_arrow,
+    is_arrow_list,
     note_skipped_column,
+    rows_of_elements,
 )
 from penstock.model.events import Unsupported, is_skip
-from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN, NESTING_MAX
+from penstock.model.limits import ATTRIBUTES_MAX, ELEMENTS_MAX, INTEGER_MAX, INTEGER_MIN, NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.values import Family
 
@@ -44,6 +60,8 @@ class _Values(NamedTuple):
     """A row for each row, a column for each column."""
     nulls: bool
     """Whether there may be _NULL in it."""
+    lists: tuple[ListColumn, ...] = ()
+    """The lists among the values."""
 
 
 def record_batches(given: Any, rows: int) -> "Iterator[pa.RecordBatch]":
@@ -129,7 +147,7 @@ def _named_arrays(
         elif array.null_count < len(array):
             raise UnsupportedValueError(
                 f"the column {name!r:.80} of type {array.type} has no family "
-                f"(bool, number, string or time); {SKIP_HINT}"
+                f"(bool, number, string, time or list); {SKIP_HINT}"
             )
     if len({name for name, _ in found}) < len(found):
         known = [name for name, _ in found]
@@ -146,6 +164,8 @@ def _column(array: "pa.Array", attribute: int) -> _Values:
         return _dictionary_column(array, attribute)
     if is_text(array.type):
         return _texts([(array, attribute)])
+    if is_arrow_list(array.type):
+        return _lists(array, attribute)
     family = family_of_arrow(array.type)
     valid = _valid(array)
     if family is Family.BOOL:
@@ -163,6 +183,34 @@ def _column(array: "pa.Array", attribute: int) -> _Values:
     if integers.dtype == np.uint64 and (integers > INTEGER_MAX).any():
         raise _Unsuitable
     return _plain(attribute, INTEGER, integers.astype(np.int64), valid)
+
+
+def _lists(array: "pa.Array", attribute: int) -> _Values:
+    """The lists of a column. One without elements is absent, as null is."""
+    import pyarrow as pa
+
+    try:
+        elements, owner = elements_of(array)
+        counts = np.bincount(owner, minlength=len(array))
+        if counts.max(initial=0) > ELEMENTS_MAX:
+            raise _Unsuitable
+        rows = rows_of_elements(elements, ELEMENT)
+        names = {name: number for number, name in enumerate(_leaves(rows))}
+        batch = batch_of_arrow(rows, names)
+    except PenstockError:
+        raise _Unsuitable from None
+    valid = counts > 0
+    place = np.cumsum(valid) - 1
+    made = _plain(attribute, LIST, np.zeros(len(array), np.int64), None if valid.all() else valid)
+    known = ArrowLists(array.filter(pa.array(valid)), batch, list(names), place[owner])
+    return made._replace(lists=(ListColumn(attribute, np.flatnonzero(valid).astype(np.int32), known),))
+
+
+def _leaves(rows: "pa.RecordBatch") -> list[str]:
+    """The attributes that rows may have, structs flattened."""
+    from penstock.model.schema import leaves
+
+    return list(dict.fromkeys(name for name, _kind in leaves(rows.schema)))
 
 
 def _plain(
@@ -254,7 +302,7 @@ def _batch(parts: list[_Values], rows: int) -> Batch:
     else:
         count = np.full(rows, width, np.int32)
         start = np.arange(rows, dtype=np.int64) * width
-    return Batch(
+    made = Batch(
         start=start,
         count=count,
         entries=entries,
@@ -264,6 +312,7 @@ def _batch(parts: list[_Values], rows: int) -> Batch:
         value_length=values.length,
         arena=values.text,
     )
+    return with_lists(made, values.lists)
 
 
 def _joined(parts: list[_Values], rows: int) -> _Values:
@@ -288,6 +337,11 @@ def _joined(parts: list[_Values], rows: int) -> _Values:
         text=np.concatenate([part.text for part in parts]),
         which=which,
         nulls=any(part.nulls for part in parts),
+        lists=tuple(
+            column._replace(places=column.places + np.int32(value_starts[at]))
+            for at, part in enumerate(parts)
+            for column in part.lists
+        ),
     )
 
 

@@ -5,10 +5,16 @@ word that comes again and again, is looked up once for the whole batch. Only att
 names are in a batch at all; an absent attribute has no entry.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from penstock.model.values import List
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NAN: Final = 1
 FALSE: Final = 2
@@ -17,7 +23,30 @@ INTEGER: Final = 4
 DOUBLE: Final = 5
 TIME: Final = 6
 STRING: Final = 7
-"""The state of a value, from NAN to STRING."""
+LIST: Final = 9
+"""The state of a value, from NAN to LIST. Kernels take a list for a value of no family."""
+
+
+class ArrowLists(NamedTuple):
+    """Lists of an Arrow array, none of them null or without elements."""
+
+    array: "pa.Array"
+    elements: "Batch"
+    """Their elements, one after the other, with all attributes that they have."""
+    names: Sequence[str]
+    """The attributes that `elements` has, by number."""
+    owner: NDArray[np.int64]
+    """For each element the row of its list."""
+
+
+class ListColumn(NamedTuple):
+    """The lists that events have under one attribute."""
+
+    attribute: int
+    places: NDArray[np.int32]
+    """Where each list stands in the table of values."""
+    rows: "Sequence[List] | ArrowLists"
+    """The lists: as the model has them, or as they came from Arrow."""
 
 
 class Batch(NamedTuple):
@@ -40,3 +69,33 @@ class Batch(NamedTuple):
     """STRING: its length in bytes of UTF-8. Otherwise 0."""
     arena: NDArray[np.uint8]
     """The bytes of all strings."""
+
+    @property
+    def lists(self) -> Sequence[ListColumn]:
+        """The lists among the values; kernels know nothing of them. See `matching.elements`."""
+        return ()
+
+
+class BatchWithLists(Batch):
+    """A batch with lists. Kernels do not take it as it is: it has to be completed first (`computed`)."""
+
+    _lists: Sequence[ListColumn] = ()
+
+    @property
+    def lists(self) -> Sequence[ListColumn]:
+        """The lists among the values."""
+        return self._lists
+
+
+def with_lists(batch: Batch, lists: Sequence[ListColumn]) -> Batch:
+    """The batch with lists, whose values it has already."""
+    if not lists:
+        return batch
+    made = BatchWithLists(*batch)
+    made._lists = lists
+    return made
+
+
+def without_lists(batch: Batch) -> Batch:
+    """The batch as kernels take it."""
+    return Batch(*batch) if batch.lists else batch

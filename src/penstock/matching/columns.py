@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.filters.asked import attributes_in
 from penstock.filters.filter import Filter
 from penstock.filters.valuesets import ValueSet
-from penstock.matching.computed import IS_TRUE, name_of
-from penstock.model.values import Family
+from penstock.matching.computed import IS_TRUE, lowered, name_of, names_behind
+from penstock.model.values import SCALARS, Family
 
 if TYPE_CHECKING:
     from penstock.matching.bulk_texts import BulkTexts
@@ -27,7 +26,8 @@ PATTERN_ONLY: Final = 7
 NEVER: Final = 8
 """The only condition of a filter that no event can match."""
 
-_FAMILIES = tuple(int(family) for family in Family)
+_FAMILIES = tuple(int(family) for family in SCALARS)
+_LIST: Final = Family.LIST
 _BOOL, _NUMBER, _TIME, _STRING = _FAMILIES
 
 _NO_NAME: Final = ""
@@ -114,11 +114,17 @@ class ColumnsBuilder:
         self.ids.append(number)
         if given.clauses:
             self._conditions.append(1)
-            self._attributes.append(name_of(given))
+            name = name_of(given)
+            self._attributes.append(name)
             self._sets.append(IS_TRUE)
-            self._behind.update(dict.fromkeys(attributes_in(given)))
+            self._behind.update(dict.fromkeys(names_behind(name)))
         elif given.satisfiable:
             conditions = given.conditions
+            for states in conditions.values():
+                if states.kind is _LIST:
+                    self._behind.update(dict.fromkeys(conditions))
+                    conditions = lowered(conditions)
+                    break
             self._conditions.append(len(conditions))
             self._attributes += conditions
             self._sets += conditions.values()

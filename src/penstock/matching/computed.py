@@ -1,12 +1,16 @@
-"""Computed attributes: how tables, which know conjunctions only, hold filters that have clauses.
+"""Computed attributes: how tables, which know conjunctions of plain values only, hold filters that say more.
 
 A filter with clauses (`penstock.filters.clauses`) stands in a table as a filter of one condition: that its
 computed attribute is true. The attribute is named by the filter's text, so that whatever carries names of
 attributes, tables in memory and on disk alike, carries all there is to know. Such a name is longer than that
 of any attribute of an event or of a filter.
 
+What is asked of a list, `any(tags where this = 'red')`, is a computed attribute as well, which a filter asks
+to be true; or absent, where no element may be so. Its name is the text of a filter with this one condition.
+
 Before a batch is matched, it is completed: each event gets the computed attributes that are true of it. These
-are found by matching, too. In tables of their own, each clause of a filter is an id, and has a filter for
+are found by matching, too: those of lists by matching their elements (`elements`). For clauses, in tables of
+their own, each clause of a filter is an id, and has a filter for
 each of its alternatives: that alternative, and a few conditions of the box. So an event that does not match
 these costs no more than for any other filter. The box is one more clause. The attribute is true where all
 clauses of its filter were found. A batch is left as it is where no filter has clauses.
@@ -16,7 +20,7 @@ sends one filter with clauses after another must not have all earlier ones compi
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,18 +28,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import InputError, PenstockError
+from penstock.filters import lists
 from penstock.filters.asked import attributes_in
-from penstock.filters.filter import Filter
-from penstock.filters.filter import box as narrow_box
+from penstock.filters.filter import Filter, box
 from penstock.filters.languages import sql
-from penstock.filters.valuesets import ValueSet
-from penstock.matching.batch import TRUE, Batch
+from penstock.filters.valuesets import ABSENT, ValueSet, of_lists
+from penstock.matching.batch import TRUE, Batch, without_lists
 from penstock.model.limits import NAME_LENGTH_MAX
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
     from penstock.matching.columns import ColumnsBuilder
     from penstock.matching.delta import Delta
+    from penstock.matching.elements import Elements
     from penstock.matching.parts import Part
     from penstock.matching.views import View
 
@@ -61,13 +66,15 @@ IS_TRUE: Final = ValueSet(Family.BOOL, (True,))
 """The condition on a computed attribute."""
 
 
-class _Alternatives(NamedTuple):
-    """A filter with clauses, as it is added to a table of clauses."""
+class Alternatives(NamedTuple):
+    """A filter with clauses as it is added to a table of clauses, or what it asks of elements."""
 
     filter: Filter
     builder: "ColumnsBuilder"
     """The alternatives, each with the place of its clause as its id."""
     clauses: int
+    list: str | None = None
+    """The attribute whose elements are to match an alternative."""
 
 
 class _Remembered:
@@ -76,7 +83,7 @@ class _Remembered:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._names: dict[Filter, str] = {}
-        self._known: dict[str, _Alternatives] = {}
+        self._known: dict[str, Alternatives] = {}
 
     def name_of(self, f: Filter) -> str:
         name = self._names.get(f)
@@ -85,7 +92,7 @@ class _Remembered:
             self._remember(name, _alternatives(f))
         return name
 
-    def get(self, name: str) -> _Alternatives:
+    def get(self, name: str) -> Alternatives:
         known = self._known.get(name)
         if known is None:
             try:
@@ -95,7 +102,7 @@ class _Remembered:
             self._remember(name, known)
         return known
 
-    def _remember(self, name: str, known: _Alternatives) -> None:
+    def _remember(self, name: str, known: Alternatives) -> None:
         with self._lock:
             self._names[known.filter], self._known[name] = name, known
             while len(self._known) > _REMEMBERED:
@@ -106,24 +113,30 @@ class _Remembered:
 _REMEMBERED_FILTERS: Final = _Remembered()
 
 
-def _alternatives(f: Filter) -> _Alternatives:
+def _alternatives(f: Filter) -> Alternatives:
     from penstock.matching.columns import ColumnsBuilder
 
-    box = f.without_clauses()
-    guard = box
-    # A filter that is read without clauses, though it was not written so, is one clause.
-    boxes: list[Iterable[Filter]] = [] if f.clauses else [[box]]
-    if len(box.conditions) > _GUARDS:
-        # All of a large box with each alternative would be the product of what a client can write.
-        narrow = sorted(box.conditions, key=lambda name: len(box.conditions[name].cuts))[:_GUARDS]
-        guard = narrow_box({name: box.conditions[name] for name in narrow})
-        boxes = [[box]]
-    boxes += [[guard.intersection(one) for one in clause] for clause in f.clauses]
     builder = ColumnsBuilder({})
+    if not f.clauses and len(f.conditions) == 1:
+        ((name, states),) = f.conditions.items()
+        if states.kind is Family.LIST and len(states.required) <= 1 and not states.forbidden:
+            for asked in lists.filters_of(states.required[0] if states.required else lists.ANY):
+                builder.add(0, asked)
+            return Alternatives(f, builder, 1, name)
+    plain = f.without_clauses()
+    guard = plain
+    # A filter that is read without clauses, though it was not written so, is one clause.
+    boxes: list[Iterable[Filter]] = [] if f.clauses else [[plain]]
+    if len(plain.conditions) > _GUARDS:
+        # All of a large box with each alternative would be the product of what a client can write.
+        narrow = sorted(plain.conditions, key=lambda name: len(plain.conditions[name].cuts))[:_GUARDS]
+        guard = box({name: plain.conditions[name] for name in narrow})
+        boxes = [[plain]]
+    boxes += [[guard.intersection(one) for one in clause] for clause in f.clauses]
     for place, clause in enumerate(boxes):
         for alternative in clause:
             builder.add(place, alternative)
-    return _Alternatives(f, builder, len(boxes))
+    return Alternatives(f, builder, len(boxes))
 
 
 def name_of(f: Filter) -> str:
@@ -151,21 +164,57 @@ def filter_of(name: str) -> Filter:
     return _REMEMBERED_FILTERS.get(name).filter
 
 
+def names_behind(name: str) -> list[str]:
+    """The attributes that a computed one depends on, computed ones too."""
+    known = _REMEMBERED_FILTERS.get(name)
+    found = attributes_in(known.filter)
+    return found if known.list is not None else [*found, *known.builder.new_names()]
+
+
 def with_attributes(names: Iterable[str]) -> dict[str, None]:
     """The names, and those of all attributes that computed ones among them depend on."""
     found = dict.fromkeys(names)
     for name in list(found):
         if is_computed(name):
-            found.update(dict.fromkeys(attributes_in(filter_of(name))))
+            found.update(dict.fromkeys(names_behind(name)))
     return found
+
+
+def lowered(conditions: Mapping[str, ValueSet]) -> dict[str, ValueSet]:
+    """Conditions with computed attributes in place of what is asked of lists."""
+    made: dict[str, ValueSet] = {}
+    for name, states in conditions.items():
+        if states.kind is not Family.LIST:
+            made[name] = states
+            continue
+        for asked in states.required or (lists.ANY,):
+            made[_name_of_list(name, asked)] = IS_TRUE
+        for asked in states.forbidden:
+            made[_name_of_list(name, asked)] = ABSENT
+    return made
+
+
+def _name_of_list(name: str, asked: lists.Condition) -> str:
+    return name_of(box({name: of_lists((asked,), ())}))
 
 
 def raised(f: Filter) -> Filter:
     """The filter that one of a table stands for."""
-    for name in f.conditions:
-        if is_computed(name):
-            return filter_of(name)
-    return f
+    computed = [name for name in f.conditions if is_computed(name)]
+    if not computed:
+        return f
+    of_list: dict[str, ValueSet] = {}
+    for name in computed:
+        known = _REMEMBERED_FILTERS.get(name)
+        if known.list is None:
+            return known.filter
+        states = known.filter.conditions[known.list]
+        if f.conditions[name] == ABSENT:
+            states = of_lists((), states.required or (lists.ANY,))
+        before = of_list.get(known.list)
+        of_list[known.list] = states if before is None else before.intersection(states)
+    plain = {name: states for name, states in f.conditions.items() if not is_computed(name)}
+    return box({**plain, **of_list})
 
 
 class _Group(NamedTuple):
@@ -180,43 +229,30 @@ class _Group(NamedTuple):
     """Of each id in the part, which is a clause: the place of the attribute that it belongs to."""
 
 
-class Computed:
-    """The computed attributes of a matcher, by the names that its filters have. Never changed."""
+class Groups(NamedTuple):
+    """Computed attributes of one kind, and what finds them. Never changed."""
 
-    def __init__(self, seen: int = 0, groups: Sequence[_Group] = (), delta: "Delta | None" = None) -> None:
-        self.seen = seen
-        """How many names have been looked at."""
-        self._groups = groups
-        self._delta = delta
-        """What the last group is a view of, if it can take more."""
-        self._numbers = np.concatenate([group.attributes for group in groups]) if groups else _NO_NUMBERS
+    groups: tuple[_Group, ...] = ()
+    delta: "Delta | None" = None
+    """What the last group is a view of, if it can take more."""
 
-    def __bool__(self) -> bool:
-        return bool(self._groups)
-
-    def extended(self, names: dict[str, int]) -> "Computed":
-        """With the attributes that have come since, at the end of the names."""
-        if len(names) == self.seen:
-            return self
-        latest = islice(reversed(names), len(names) - self.seen)
-        new = [name for name in latest if is_computed(name)][::-1]
-        if not new:
-            return Computed(len(names), self._groups, self._delta)
-        known = [_REMEMBERED_FILTERS.get(name) for name in new]
-        numbers = np.array([names[name] for name in new], np.int32)
+    def extended(
+        self, known: list[Alternatives], numbers: NDArray[np.int32], names: dict[str, int]
+    ) -> "Groups":
+        """With more attributes, which have these numbers; `names` are those that alternatives have."""
         if sum(len(each.builder) for each in known) >= _COMPILED:
             # What takes more stays the last one.
-            at = len(self._groups) - (self._delta is not None)
+            at = len(self.groups) - (self.delta is not None)
             made = _group(known, numbers, names)
-            return Computed(len(names), (*self._groups[:at], made, *self._groups[at:]), self._delta)
+            return Groups((*self.groups[:at], made, *self.groups[at:]), self.delta)
         return self._with_delta(known, numbers, names)
 
     def _with_delta(
-        self, known: list[_Alternatives], numbers: NDArray[np.int32], names: dict[str, int]
-    ) -> "Computed":
+        self, known: list[Alternatives], numbers: NDArray[np.int32], names: dict[str, int]
+    ) -> "Groups":
         from penstock.matching.delta import Delta
 
-        delta, groups = self._delta, self._groups
+        delta, groups = self.delta, self.groups
         if delta is None or delta.size > (_DELTA_LONG_MAX if delta.long_strings else _DELTA_MAX):
             delta = Delta()
             # An event may match several alternatives of a clause.
@@ -225,26 +261,102 @@ class Computed:
         else:
             made = _group(known, numbers, names, delta, groups[-1])
             groups = groups[:-1]
-        return Computed(len(names), (*groups, made), delta)
+        return Groups((*groups, made), delta)
 
-    def completed(self, batch: Batch, names: dict[str, int]) -> Batch:
-        """The batch with the computed attributes that are true of each event."""
-        events: list[NDArray[np.int64]] = []
-        values: list[NDArray[np.int64]] = []
-        before = 0
-        for group in self._groups:
+    def found(self, batch: Batch, names: dict[str, int]) -> "tuple[NDArray[np.int64], NDArray[np.int32]]":
+        """Events, and for each of them the number of an attribute that is true of it."""
+        events: list[NDArray[np.int64]] = [_NO_PLACES]
+        numbers: list[NDArray[np.int32]] = [_NO_NUMBERS]
+        for group in self.groups:
             event, which = _found(group, batch, names)
             events.append(event)
-            values.append(which + before)
-            before += len(group.attributes)
-        event, value = np.concatenate(events), np.concatenate(values)
-        if not len(event) and not np.isin(batch.value_attribute, self._numbers).any():
+            numbers.append(group.attributes[which])
+        return np.concatenate(events), np.concatenate(numbers)
+
+
+_NOTHING: Final = Groups()
+
+
+class Computed:
+    """The computed attributes of a matcher, by the names that its filters have. Never changed."""
+
+    def __init__(
+        self, seen: int = 0, clauses: Groups = _NOTHING, lists: "Mapping[str, Elements] | None" = None
+    ) -> None:
+        self.seen = seen
+        """How many names have been looked at."""
+        self._clauses = clauses
+        self._lists: Mapping[str, Elements] = lists or {}
+        """By the attribute that has the list."""
+        self._of_clauses = np.zeros(seen + 1, np.bool_)
+        """By the number of an attribute: whether it stands for a filter with clauses."""
+        for group in clauses.groups:
+            self._of_clauses[group.attributes] = True
+
+    def __bool__(self) -> bool:
+        return bool(self._clauses.groups or self._lists)
+
+    def extended(self, names: dict[str, int]) -> "Computed":
+        """With the attributes that have come since, at the end of the names."""
+        if len(names) == self.seen:
+            return self
+        latest = islice(reversed(names), len(names) - self.seen)
+        new = [name for name in latest if is_computed(name)][::-1]
+        known = [(_REMEMBERED_FILTERS.get(name), names[name]) for name in new]
+        return Computed(len(names), self._with_clauses(known, names), self._with_lists(known))
+
+    def _with_clauses(self, known: "list[tuple[Alternatives, int]]", names: dict[str, int]) -> Groups:
+        mine = [(each, number) for each, number in known if each.list is None]
+        if not mine:
+            return self._clauses
+        numbers = np.array([number for _, number in mine], np.int32)
+        return self._clauses.extended([each for each, _ in mine], numbers, names)
+
+    def _with_lists(self, known: "list[tuple[Alternatives, int]]") -> "Mapping[str, Elements]":
+        by_list: dict[str, list[tuple[Alternatives, int]]] = {}
+        for each, number in known:
+            if each.list is not None:
+                by_list.setdefault(each.list, []).append((each, number))
+        if not by_list:
+            return self._lists
+        from penstock.matching.elements import NONE
+
+        made = dict(self._lists)
+        for name, mine in by_list.items():
+            numbers = np.array([number for _, number in mine], np.int32)
+            made[name] = made.get(name, NONE).extended([each for each, _ in mine], numbers)
+        return made
+
+    def completed(self, batch: Batch, names: dict[str, int]) -> Batch:
+        """The batch with the computed attributes that are true of each event, as kernels take it."""
+        if batch.lists:
+            batch = self._completed_by_lists(batch, names)
+        if not self._clauses.groups:
             return batch
-        return _with_values(batch, event, value, self._numbers)
+        # What a sample of events has of them was true once.
+        old = self._of_clauses[np.minimum(batch.value_attribute, self.seen)]
+        event, number = self._clauses.found(batch, names)
+        return _with_values(batch, event, number, old) if len(event) or old.any() else batch
+
+    def _completed_by_lists(self, batch: Batch, names: dict[str, int]) -> Batch:
+        """The batch with the attributes that are true of its lists. A sample, which has no lists, has
+        them."""
+        events: list[NDArray[np.int64]] = [_NO_PLACES]
+        numbers: list[NDArray[np.int32]] = [_NO_NUMBERS]
+        lists = {column.attribute: column for column in batch.lists}
+        batch = without_lists(batch)
+        event_of = _events_of_values(batch)
+        for name, elements in self._lists.items():
+            column = lists.get(names[name])
+            if column is not None:
+                row, number = elements.found(column)
+                events.append(event_of[column.places[row]])
+                numbers.append(number)
+        return _with_values(batch, np.concatenate(events), np.concatenate(numbers))
 
 
 def _group(
-    known: list[_Alternatives],
+    known: list[Alternatives],
     numbers: NDArray[np.int32],
     names: dict[str, int],
     delta: "Delta | None" = None,
@@ -286,27 +398,42 @@ def _found(group: _Group, batch: Batch, names: dict[str, int]) -> tuple[NDArray[
     return pairs // width, pairs % width
 
 
-def _with_values(
-    batch: Batch, event: NDArray[np.int64], value: NDArray[np.int64], numbers: NDArray[np.int32]
-) -> Batch:
-    """The batch with values, all of them true, of the attributes with these numbers, at some events."""
-    first = len(batch.value_state)
-    # No event has an attribute of such a name; JSON and Arrow are not asked whether they have one.
-    real = ~np.isin(batch.value_attribute[batch.entries], numbers)
+def _entries_of(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each entry of an event, one event after the other: the event, and where the entry stands."""
     known = np.maximum(batch.count, 0).astype(np.int64)
     owner = np.repeat(np.arange(len(known)), known)
-    places = np.repeat(batch.start - (np.cumsum(known) - known), known) + np.arange(len(owner))
-    kept = real[places]
-    owner = np.concatenate((owner[kept], event))
-    entries = np.concatenate((batch.entries[places[kept]], (first + value).astype(np.int32)))
+    return owner, np.repeat(batch.start - (np.cumsum(known) - known), known) + np.arange(len(owner))
+
+
+def _events_of_values(batch: Batch) -> NDArray[np.int64]:
+    """For each value an event that has it: that of a list is the only one."""
+    owner, places = _entries_of(batch)
+    event_of = np.zeros(len(batch.value_attribute), np.int64)
+    event_of[batch.entries[places]] = owner
+    return event_of
+
+
+def _with_values(
+    batch: Batch, event: NDArray[np.int64], number: NDArray[np.int32], gone: NDArray[np.bool_] | None = None
+) -> Batch:
+    """The batch where attributes with these numbers are true of these events; without the values `gone`."""
+    first = len(batch.value_state)
+    numbers, value = np.unique(number, return_inverse=True)
+    owner, places = _entries_of(batch)
+    if gone is not None:
+        kept = ~gone[batch.entries[places]]
+        owner, places = owner[kept], places[kept]
+    events = len(batch.count)
+    owner = np.concatenate((owner, event))
+    entries = np.concatenate((batch.entries[places], (first + value).astype(np.int32)))
     order = np.argsort(owner, kind="stable")
-    count = np.bincount(owner, minlength=len(known))
+    count = np.bincount(owner, minlength=events)
     none = np.zeros(len(numbers), np.int64)
     return batch._replace(
         start=np.cumsum(count) - count,
         count=np.where(batch.count < 0, batch.count, count).astype(np.int32),
         entries=entries[order],
-        value_attribute=np.concatenate((batch.value_attribute, numbers)),
+        value_attribute=np.concatenate((batch.value_attribute, numbers.astype(np.int32))),
         value_state=np.concatenate((batch.value_state, np.full(len(numbers), TRUE, np.uint8))),
         value_bits=np.concatenate((batch.value_bits, none)),
         value_length=np.concatenate((batch.value_length, none.astype(np.int32))),

@@ -376,5 +376,5 @@ def forecast_of(sample: Batch | None) -> Forecast:
     )
 
 
-_FAMILY_OF_STATE: Final = np.full(8, -1, np.int64)
+_FAMILY_OF_STATE: Final = np.full(16, -1, np.int64)
 _FAMILY_OF_STATE[[FALSE, TRUE, INTEGER, DOUBLE, TIME, STRING]] = [0, 0, 1, 1, 2, 3]

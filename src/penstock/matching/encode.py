@@ -1,16 +1,34 @@
 """Turning events into batches: from Python objects, and from Arrow tables without looking at rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from penstock.errors import EventError, LimitError, UnsupportedValueError
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, Batch
+from penstock.matching.batch import (
+    DOUBLE,
+    FALSE,
+    INTEGER,
+    LIST,
+    NAN,
+    STRING,
+    TIME,
+    Batch,
+    ListColumn,
+    with_lists,
+)
 from penstock.model.events import Event, Unsupported, flatten
-from penstock.model.values import Time, Value
+from penstock.model.values import List, Time, Value
 
-_STATES: Final[dict[type, int]] = {bool: FALSE, int: INTEGER, float: DOUBLE, Time: TIME, str: STRING}
+_STATES: Final[dict[type, int]] = {
+    bool: FALSE,
+    int: INTEGER,
+    float: DOUBLE,
+    Time: TIME,
+    str: STRING,
+    tuple: LIST,
+}
 
 
 class BatchBuilder:
@@ -27,6 +45,8 @@ class BatchBuilder:
         self._length: list[int] = []
         self._texts: list[bytes] = []
         self._text_end = 0
+        self._lists: dict[int, list[tuple[int, List]]] = {}
+        """By the number of the attribute: the places of values that are lists, and these."""
 
     def add(self, attributes: Mapping[str, Value]) -> None:
         """Add an event's attributes, known to be flat and valid; those that no filter names are left out."""
@@ -52,6 +72,8 @@ class BatchBuilder:
                     self._doubles.append(value)  # type: ignore[arg-type]
             elif state == FALSE:
                 state = FALSE + bool(value)
+            elif state == LIST:
+                self._lists.setdefault(number, []).append((len(self._integers), value))  # type: ignore[arg-type]
             else:
                 bits = value if state == INTEGER else value.nanoseconds  # type: ignore[assignment,union-attr]
             self._state.append(state)
@@ -66,7 +88,7 @@ class BatchBuilder:
         count = np.array(self._count, np.int32)
         start = np.zeros(len(count), np.int64)
         np.cumsum(count[:-1], out=start[1:])
-        return Batch(
+        made = Batch(
             start=start,
             count=count,
             entries=np.arange(len(bits), dtype=np.int32),
@@ -76,6 +98,15 @@ class BatchBuilder:
             value_length=np.array(self._length, np.int32),
             arena=np.frombuffer(b"".join(self._texts), np.uint8).copy(),
         )
+        return with_lists(made, columns_of(self._lists)) if self._lists else made
+
+
+def columns_of(lists: Mapping[int, Sequence[tuple[int, List]]]) -> list[ListColumn]:
+    """Lists with their places in a table of values, by the number of their attribute, as a batch has them."""
+    return [
+        ListColumn(number, np.array([place for place, _ in found], np.int32), [value for _, value in found])
+        for number, found in lists.items()
+    ]
 
 
 def batch_of_events(

@@ -3,7 +3,7 @@
 The answer is that of `decode_object` and `flatten` for each line, restricted to the wanted names; nearly
 all lines are read by a kernel, the others (`kernels.json_lines` says which) by those two functions, which
 also make all errors. By design one thing differs: an attribute that no filter names is only checked to be
-JSON. A list there is no error, nor a name or a value beyond a limit, nor a name that is there twice.
+JSON. A name or a value beyond a limit there is no error, nor a name that is there twice.
 
 As in the commands, a blank line is no event but counts as a row, white space around an object is passed
 over, and the first line of all may begin with a byte order mark. Rows are lines, counted from 1.
@@ -12,21 +12,21 @@ over, and the first line of all may begin with a byte order mark. Rows are lines
 import codecs
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import EventError, PenstockError
 from penstock.matching.arrival import is_interpreting
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, STRING, TRUE, Batch
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, LIST, STRING, TRUE, Batch, with_lists
 from penstock.matching.computed import is_computed, unread
-from penstock.matching.encode import BatchBuilder
+from penstock.matching.encode import BatchBuilder, columns_of
 from penstock.matching.kernels import json_blocks, json_lines, json_names, json_values
-from penstock.model.events import Unsupported, decode_object, flatten, is_skip
+from penstock.model.events import Unsupported, decode_list, decode_object, flatten, is_skip, read_list
 from penstock.model.limits import NESTING_MAX
 from penstock.model.names import check_name
-from penstock.model.values import Value
+from penstock.model.values import List, Value
 
 _VALUE_BYTES_MIN: Final = len('"a":1')
 
@@ -153,24 +153,45 @@ def _read(
         arena, begin, end, is_suspect, *wanted.index, scratch, start, count, attribute, state, bits, length
     )
     start, count = start[:events], count[:events]
+    slow = [(int(start[event]), event) for event in np.flatnonzero(count == json_lines.SLOW).tolist()]
+    has_lists = bool((state[:size] == json_values.LIST_TEXT).any())
+    content = bytes(data) if slow or has_lists else b""
+    lists: _Lists = {}
+    if has_lists:
+        # Their values have places already, which are taken again.
+        odd = _read_lists(content, size, values, start, count, lists)
+        again = ((max(begin, content.rfind(b"\n", 0, at) + 1), event) for event, at in odd.items())
+        slow = sorted([*slow, *again])
     _settle(arena, size, values)
-    slow = np.flatnonzero(count == json_lines.SLOW).tolist()
-    content = bytes(data) if slow else b""
-    for event in slow:
-        at = int(start[event])
+    for at, event in slow:
         stop = content.find(b"\n", at)
         try:
             flat = _read_slowly(content[at : stop if stop >= 0 else end], wanted, unsupported)
         except PenstockError as error:
             raise error.in_row(first_row + content.count(b"\n", 0, at)) from None
-        start[event], count[event] = size, len(flat)
-        for name, value in flat.items():
+        place = size
+        if count[event] == json_lines.SLOW:
+            start[event] = size
+            size += len(flat)
+        else:
+            place = int(start[event])
+        count[event] = len(flat)
+        for number, value in sorted((wanted.numbers[name], value) for name, value in flat.items()):
+            if type(value) is tuple:
+                lists.setdefault(number, []).append((place, value))
             # A string is no longer than its JSON, so all of a line have room in its place.
-            at += values.put(size, wanted.numbers[name], value, at, arena)
-            size += 1
+            at += values.put(place, number, value, at, arena)
+            place += 1
+    if has_lists and len(slow):
+        # What an event has no longer leaves its place.
+        size, start, lists = _closed_up(start, count, values, lists)
     entries = np.arange(size, dtype=np.int32)
     table = (attribute[:size], state[:size], bits[:size], length[:size])
-    return Batch(start, count, entries, *table, arena), len(slow)
+    return with_lists(Batch(start, count, entries, *table, arena), columns_of(lists)), len(slow)
+
+
+_Lists: TypeAlias = dict[int, list[tuple[int, List]]]
+"""By the number of an attribute: the places of its lists in the table of values, and the lists."""
 
 
 class _Values(NamedTuple):
@@ -199,7 +220,60 @@ class _Values(NamedTuple):
             # Never NaN, which JSON cannot say; nor are there times.
             self.state[place] = DOUBLE
             self.bits.view(np.float64)[place] = value
+        else:
+            self.state[place] = LIST
         return 0
+
+
+def _closed_up(
+    start: NDArray[np.int64], count: NDArray[np.int32], values: _Values, lists: _Lists
+) -> tuple[int, NDArray[np.int64], _Lists]:
+    """Have the values of events stand one after the other; return how many there are, and where all is."""
+    counts = count.astype(np.int64)
+    begin = np.cumsum(counts) - counts
+    size = int(counts.sum())
+    places = np.repeat(start - begin, counts) + np.arange(size)
+    place_of = np.zeros(len(values.state), np.int64)
+    place_of[places] = np.arange(size)
+    for column in values:
+        column[:size] = column[places]
+    moved = {number: [(int(place_of[at]), each) for at, each in found] for number, found in lists.items()}
+    return size, begin, moved
+
+
+def _read_lists(
+    content: bytes,
+    size: int,
+    values: _Values,
+    start: NDArray[np.int64],
+    count: NDArray[np.int32],
+    found: _Lists,
+) -> dict[int, int]:
+    """Read the lists that the kernel has only found.
+
+    An event of which a list has no element, or something that is no value, is to be read slowly. For each
+    such event it is returned where its list begins.
+    """
+    attribute, state, bits, length = values
+    places = np.flatnonzero(state[:size] == json_values.LIST_TEXT)
+    some = np.flatnonzero(count > 0)
+    events = some[np.searchsorted(start[some], places, "right") - 1].tolist()
+    begins = bits[places].tolist()
+    ends = (bits[places] + length[places]).tolist()
+    read = [_list_in(content[at:end]) for at, end in zip(begins, ends, strict=True)]
+    odd = {event: at for event, at, elements in zip(events, begins, read, strict=True) if elements is None}
+    for event, place, elements in zip(events, places.tolist(), read, strict=True):
+        if elements is not None and event not in odd:
+            found.setdefault(int(attribute[place]), []).append((place, elements))
+    state[places], bits[places], length[places] = LIST, 0, 0
+    return odd
+
+
+def _list_in(text: bytes) -> List | None:
+    try:
+        return read_list(decode_list(text), "")
+    except PenstockError:
+        return None
 
 
 def _settle(arena: NDArray[np.uint8], size: int, values: _Values) -> None:

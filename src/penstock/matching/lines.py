@@ -1,5 +1,6 @@
 """What events matched as JSON lines."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -7,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.matching.arrival import is_interpreting
-from penstock.matching.batch import DOUBLE, NAN, TIME, Batch
+from penstock.matching.batch import DOUBLE, LIST, NAN, TIME, Batch
+from penstock.matching.elements import lists_of
 from penstock.matching.ids import IdTable
 from penstock.matching.kernels.lines import READY, write_lines
 from penstock.matching.matches import Matches
 from penstock.matching.plain import value_of
-from penstock.model.values import Time
+from penstock.model.nesting import json_value
+from penstock.model.values import List, Time
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,15 +62,18 @@ class Lines:
         """The same without kernels."""
         encode = msgspec.json.Encoder().encode
         text, starts = self._text.tobytes(), self._offsets.tolist()
-        lines = []
+        lines, lists = [], lists_of(batch)
         for event in events.tolist():
             found = matches.numbers[matches.offsets[event] : matches.offsets[event + 1]]
             ids = b",".join(text[starts[r] : starts[r + 1]] for r in sorted(self._rank[found].tolist()))
             first = int(batch.start[event])
             entries = batch.entries[first : first + max(0, int(batch.count[event]))]
             named = entries[batch.value_attribute[entries] == self._name]
-            name = value_of(batch, int(named[0])) if len(named) else first_row + event
-            shown = encode(str(name) if isinstance(name, Time) else name)
+            name: object = first_row + event
+            if len(named):
+                place = int(named[0])
+                name = lists[place] if place in lists else value_of(batch, place)
+            shown = encode(json_value(name))
             lines.append(b'{"event":' + shown + b',"ids":[' + ids + b"]}\n")
         return np.frombuffer(b"".join(lines), np.uint8)
 
@@ -122,20 +128,24 @@ def _names(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:
     """State, bits and length of the batch's values, and bytes that names are made of which are no text.
 
-    Doubles and times are rare as names, and Python writes them.
+    Doubles, times and lists are rare as names, and Python writes them.
     """
     state, bits, length = batch.value_state, batch.value_bits, batch.value_length
     named = np.flatnonzero(batch.value_attribute == attribute)
-    odd = named[np.isin(state[named], (NAN, DOUBLE, TIME))]
+    odd = named[np.isin(state[named], (NAN, DOUBLE, TIME, LIST))]
     if not len(odd):
         return state, bits, length, np.zeros(0, np.uint8)
     encode = msgspec.json.Encoder().encode
     state, bits, length = state.copy(), bits.copy(), length.copy()
     texts = []
+    lists: Mapping[int, List] = {}
     size = 0
     for at in odd.tolist():
         if state[at] == TIME:
             text = encode(str(Time(int(bits[at]))))
+        elif state[at] == LIST:
+            lists = lists or lists_of(batch)
+            text = encode(json_value(lists[at]))
         else:
             text = encode(float(bits[at : at + 1].view(np.float64)[0]) if state[at] == DOUBLE else None)
         texts.append(text)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import PenstockError
 from penstock.matching.arrival import is_interpreting
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.observe import STATES, count_values
 from penstock.model.events import Skipping, decode_object
@@ -36,6 +36,7 @@ FAMILY_OF_STATE: Final = {
     TRUE: Family.BOOL,
     TIME: Family.TIME,
     STRING: Family.STRING,
+    LIST: Family.LIST,
 }
 
 NAMES_MAX: Final = ATTRIBUTES_MAX

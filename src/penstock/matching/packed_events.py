@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from penstock.errors import EventError, PenstockError
 from penstock.matching.arrival import is_interpreting
-from penstock.matching.batch import Batch
-from penstock.matching.encode import BatchBuilder
+from penstock.matching.batch import LIST, Batch, with_lists
+from penstock.matching.encode import BatchBuilder, columns_of
 from penstock.matching.json_events import WantedNames
 from penstock.matching.kernels import packed_maps
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.json_blocks import PADDING
-from penstock.model.packed import decode_event
+from penstock.model.packed import decode_event, decode_list
+from penstock.model.values import List
 
 Buffer = bytes | bytearray | memoryview | NDArray[np.uint8]
 """What bytes may come as; it has to be in one piece."""
@@ -53,7 +54,21 @@ def read_packed(data: Buffer, offsets: ArrayLike, wanted: WantedNames) -> Batch:
     if good < events:
         raise _error(given, int(bounds[good]), int(bounds[good + 1]), good)
     entries = np.arange(size, dtype=np.int32)
-    return Batch(start, count, entries, attribute[:size], state[:size], bits[:size], length[:size], text)
+    batch = Batch(start, count, entries, attribute[:size], state[:size], bits[:size], length[:size], text)
+    return _with_lists(batch) if (batch.value_state == LIST).any() else batch
+
+
+def _with_lists(batch: Batch) -> Batch:
+    """The batch with the lists that the kernel has checked, and found."""
+    places = np.flatnonzero(batch.value_state == LIST)
+    begins = batch.value_bits[places]
+    ends = begins + batch.value_length[places]
+    found: dict[int, list[tuple[int, List]]] = {}
+    for place, begin, end in zip(places.tolist(), begins.tolist(), ends.tolist(), strict=True):
+        elements = decode_list(batch.arena[begin:end].tobytes())
+        found.setdefault(int(batch.value_attribute[place]), []).append((place, elements))
+    batch.value_bits[places], batch.value_length[places] = 0, 0
+    return with_lists(batch, columns_of(found))
 
 
 def _read_plainly(given: NDArray[np.uint8], offsets: ArrayLike, wanted: WantedNames) -> Batch:

@@ -20,8 +20,9 @@ from penstock.errors import PenstockError, UnknownSubscriptionError
 from penstock.filters.filter import Filter
 from penstock.filters.order import successor
 from penstock.filters.valuesets import ValueSet
-from penstock.matching.batch import DOUBLE, INTEGER, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.batch import DOUBLE, INTEGER, NAN, STRING, TIME, TRUE, Batch, with_lists
 from penstock.matching.columns import ColumnsBuilder, offsets_of
+from penstock.matching.elements import lists_of
 from penstock.matching.forking import look_after
 from penstock.matching.ids import IdTable, encoded
 from penstock.matching.reading import Conditions
@@ -126,13 +127,14 @@ _FAMILIES: Final[dict[type, Family]] = {
     float: Family.NUMBER,
     str: Family.STRING,
     Time: Family.TIME,
+    tuple: Family.LIST,
 }
 
 
 def _points(states: ValueSet) -> list[Value] | None:
     """All values of a condition, if they are few; as the cuts have them."""
     cuts, kind = states.cuts, states.kind
-    if not isinstance(kind, Family) or len(cuts) > 2 * _POINTS_MAX:
+    if not isinstance(kind, Family) or kind is Family.LIST or len(cuts) > 2 * _POINTS_MAX:
         return None
     if kind is Family.BOOL:
         return [value for value in (False, True) if states.admits(value)]
@@ -246,11 +248,15 @@ def values_of(batch: Batch, names: list[str]) -> list[tuple[str, Value]]:
     # A batch may have one attribute that no filter names, under the number after the last.
     names = [*names, ""]
     attributes = batch.value_attribute.tolist()
-    return [(names[attribute], value_of(batch, at)) for at, attribute in enumerate(attributes)]
+    lists = lists_of(batch)
+    return [
+        (names[attribute], lists[at] if at in lists else value_of(batch, at))
+        for at, attribute in enumerate(attributes)
+    ]
 
 
 def value_of(batch: Batch, at: int) -> Value:
-    """A value of a batch, as the model has it."""
+    """A value of a batch that is no list, as the model has it."""
     state, bits = batch.value_state[at], batch.value_bits[at]
     if state == STRING:
         text: str = batch.arena[bits : bits + batch.value_length[at]].tobytes().decode()
@@ -500,4 +506,5 @@ def as_found(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[
 
 def without_first(batch: Batch, events: int) -> Batch:
     """The batch without so many of its first events."""
-    return batch._replace(start=batch.start[events:], count=batch.count[events:])
+    rest = Batch(*batch)._replace(start=batch.start[events:], count=batch.count[events:])
+    return with_lists(rest, batch.lists)

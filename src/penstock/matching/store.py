@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import LimitError, PenstockError, UnknownSubscriptionError
 from penstock.filters.filter import Filter
-from penstock.matching.batch import Batch
+from penstock.matching.batch import Batch, without_lists
 from penstock.matching.columns import Columns, ColumnsBuilder
 from penstock.matching.compile import TABLE_ATTRIBUTES_MAX, compile_table
 from penstock.matching.computed import Computed, with_attributes
@@ -90,7 +90,7 @@ class Snapshot(NamedTuple):
 
     def completed(self, batch: Batch) -> Batch:
         """The batch as the parts match it."""
-        return self.computed.completed(batch, self.names) if self.computed else batch
+        return self.computed.completed(batch, self.names) if self.computed else without_lists(batch)
 
     def counting(self, unsupported: Unsupported) -> Unsupported:
         """The same, with values that are left out counted."""

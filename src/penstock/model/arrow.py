@@ -1,21 +1,24 @@
 """Events from the rows of Arrow tables and record batches.
 
 A null is an absent attribute; a row of nothing but nulls is an event without attributes. Structs are
-flattened with dots. A column whose type has no family (lists, binary, decimals, maps) is refused, or left out
-when the caller says so; so is a value outside its family's range.
+flattened with dots, also those in lists. A column whose type has no family (binary, maps) is refused, or left
+out when the caller says so; so is a value outside its family's range.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
-from penstock.model.events import Event, Unsupported, is_skip, note_skipped
+from penstock.model.events import Event, Unsupported, check_elements, is_skip, note_skipped
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
-from penstock.model.values import Family, Time, Value, to_value
+from penstock.model.values import Family, List, Time, Value, to_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 NANOSECONDS_OF_UNIT: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 SKIP_HINT: Final = "unsupported='skip' leaves it out"
@@ -62,7 +65,7 @@ def _columns(
         elif array.null_count < len(array):
             raise UnsupportedValueError(
                 f"the column {name!r:.80} of type {array.type} has no family "
-                f"(bool, number, string or time); {SKIP_HINT}"
+                f"(bool, number, string, time or list); {SKIP_HINT}"
             )
     names = [name for name, _values_of in found]
     if len(names) > ATTRIBUTES_MAX:
@@ -76,7 +79,7 @@ def _columns(
 def note_skipped_column(unsupported: Unsupported, name: str, array: "pa.Array") -> None:
     """Take note of a column whose type has no family."""
     if array.null_count < len(array):
-        why = f"a column of type {array.type} has no family (bool, number, string or time)"
+        why = f"a column of type {array.type} has no family (bool, number, string, time or list)"
         note_skipped(unsupported, name, why, len(array) - array.null_count)
 
 
@@ -86,6 +89,12 @@ def family_of_arrow(kind: "pa.DataType") -> Family | None:
 
     if pa.types.is_dictionary(kind):
         return family_of_arrow(kind.value_type)
+    if is_arrow_list(kind):
+        inner = kind.value_type
+        is_readable = (
+            pa.types.is_struct(inner) or pa.types.is_null(inner) or family_of_arrow(inner) is not None
+        )
+        return Family.LIST if is_readable else None
     tests: Mapping[Family, tuple[Callable[[Any], bool], ...]] = {
         Family.BOOL: (pa.types.is_boolean,),
         Family.NUMBER: (pa.types.is_integer, pa.types.is_floating),
@@ -95,6 +104,69 @@ def family_of_arrow(kind: "pa.DataType") -> Family | None:
     return next((family for family, ways in tests.items() if any(way(kind) for way in ways)), None)
 
 
+def is_arrow_list(kind: "pa.DataType") -> bool:
+    """Whether this is a type of lists, of whatever layout."""
+    import pyarrow as pa
+
+    types = pa.types
+    tests = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view)
+    return any(is_one(kind) for is_one in (*tests, types.is_large_list_view))
+
+
+def elements_of(array: "pa.Array") -> "tuple[pa.Array, NDArray[np.int64]]":
+    """The elements of all lists of an array, and for each of them the row of its list.
+
+    Nulls, and lists within that have no element, are none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    elements, rows = pc.list_flatten(array), pc.list_parent_indices(array)
+    if is_arrow_list(elements.type):
+        valid = pa.array(has_elements(elements))
+        elements, rows = elements.filter(valid), rows.filter(valid)
+    elif elements.null_count:
+        valid = elements.is_valid()
+        elements, rows = elements.filter(valid), rows.filter(valid)
+    return elements, rows.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def has_elements(array: "pa.Array") -> "NDArray[np.bool_]":
+    """Which lists of an array have an element: the others are absent."""
+    found: NDArray[np.bool_] = np.bincount(elements_of(array)[1], minlength=len(array)) > 0
+    return found
+
+
+def rows_of_elements(elements: "pa.Array", name: str) -> "pa.RecordBatch":
+    """Elements as rows: records are such, any others a column of that name."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(elements.type):
+        return pa.RecordBatch.from_struct_array(elements)
+    return pa.RecordBatch.from_arrays([elements], [name])
+
+
+def lists_from_arrow(array: "pa.Array", unsupported: Unsupported = "refuse") -> list[List | None]:
+    """The lists of an array as the model has them, None for one that has no element."""
+    import pyarrow as pa
+
+    elements, rows = elements_of(array)
+    if pa.types.is_struct(elements.type):
+        values: list[Any] = list(events_from_arrow(rows_of_elements(elements, ""), unsupported=unsupported))
+    elif len(elements):
+        values = _values(elements, "", unsupported, 0)
+    else:
+        values = []
+    counts = np.bincount(rows, minlength=len(array)).tolist()
+    found: list[List | None] = []
+    at = 0
+    for count in counts:
+        check_elements(count, "")
+        found.append(tuple(value for value in values[at : at + count] if value is not None) or None)
+        at += count
+    return found
+
+
 def column_values(array: "pa.Array") -> list[Any]:
     """The values of an array as the model has them; of one without a family, as Python has them.
 
@@ -102,6 +174,8 @@ def column_values(array: "pa.Array") -> list[Any]:
     """
     if family_of_arrow(array.type) is None:
         return array.to_pylist()  # type: ignore[no-any-return]
+    if is_arrow_list(array.type):
+        return _lists(array, "", "refuse", 0)
     values, convert = _raw_values(array)
     return values if convert is None else [_value_or_error(value, convert) for value in values]
 
@@ -123,8 +197,25 @@ def without_views(array: "pa.Array") -> "pa.Array":
 
 def _values(array: "pa.Array", name: str, unsupported: Unsupported, row: int) -> list[Value | None]:
     """The values of a column that has a family; `row` is the number of its first."""
+    if is_arrow_list(array.type):
+        return _lists(array, name, unsupported, row)
     values, convert = _raw_values(array)
     return values if convert is None else _checked(values, convert, name, unsupported, row)
+
+
+def _lists(array: "pa.Array", name: str, unsupported: Unsupported, row: int) -> list[Value | None]:
+    try:
+        return list(lists_from_arrow(array, unsupported))
+    except PenstockError:
+        pass
+    # Once more, to know which row it is in.
+    found: list[Value | None] = []
+    for at in range(len(array)):
+        try:
+            found += lists_from_arrow(array.slice(at, 1), unsupported)
+        except PenstockError as error:
+            raise error.in_row(row + at, name) from None
+    return found
 
 
 def _raw_values(array: "pa.Array") -> tuple[list[Any], Callable[[Any], Value] | None]:

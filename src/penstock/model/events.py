@@ -1,23 +1,26 @@
 """The event: a set of named attributes, each with a value of some family.
 
 Nested objects are flattened with dots, and null is absence. So `{"a": null}`, `{"a": {}}` and `{}` are the
-same event: one without attributes. What has no family (a list, bytes) is refused, or skipped when the caller
-says so; it is never turned into something else.
+same event: one without attributes. What has no family (bytes, a decimal) is refused, or skipped when the
+caller says so; it is never turned into something else.
+
+A list is a value: a tuple of its elements. Objects in it are records, which are events themselves. Null is no
+element, and a list without elements is absence.
 """
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
 import msgspec
 
 from penstock.errors import EventError, LimitError, UnsupportedValueError
-from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX, SKIPPED_NAMES_MAX
+from penstock.model.limits import ATTRIBUTES_MAX, ELEMENTS_MAX, NESTING_MAX, SKIPPED_NAMES_MAX
 from penstock.model.names import check_name
 from penstock.model.nesting import nest
-from penstock.model.values import Family, Time, Value, family_of, is_null, to_value
+from penstock.model.values import Family, List, Time, Value, family_of, is_null, to_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +60,7 @@ Unsupported = Literal["refuse", "skip"] | Skipping
 
 _SKIP_HINT: Final = "unsupported='skip' leaves it out"
 _SCALARS: Final = frozenset({str, int, float, bool, Time})
+_LISTS: Final = (list, tuple, set, frozenset)
 
 
 class Event(Mapping[str, Value]):
@@ -107,7 +111,7 @@ class Event(Mapping[str, Value]):
         return Event.from_flat(read_families(self.attributes, families, unsupported))
 
     def nested(self) -> dict[str, object]:
-        """The attributes as nested dicts: `order.price` is under `["order"]["price"]`.
+        """The attributes as nested dicts and lists: `order.price` is under `["order"]["price"]`.
 
         A dot stays in the name where it could not be read back: below a name that has a value itself, and
         beside an empty segment.
@@ -131,7 +135,7 @@ class Event(Mapping[str, Value]):
 
     def _key(self) -> frozenset[tuple[str, Family, object]]:
         items = self.attributes.items()
-        return frozenset((n, family_of(v), v if v == v else "nan") for n, v in items)
+        return frozenset((name, *_value_key(value)) for name, value in items)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Event.from_flat, (self.attributes,)
@@ -140,7 +144,15 @@ class Event(Mapping[str, Value]):
         return f"Event({self.attributes!r})"
 
 
+def _value_key(value: Value) -> tuple[Family, object]:
+    """What tells values apart: of one family, and alike."""
+    if type(value) is tuple:
+        return Family.LIST, tuple(each if isinstance(each, Event) else _value_key(each) for each in value)
+    return family_of(value), value if value == value else "nan"
+
+
 _JSON: Final[msgspec.json.Decoder[object]] = msgspec.json.Decoder()
+_JSON_LIST: Final = msgspec.json.Decoder(list[object])
 
 
 def as_event(given: "Event | Mapping[str, object]", unsupported: Unsupported = "refuse") -> Event:
@@ -159,6 +171,14 @@ def decode_object(text: str | bytes) -> dict[str, object]:
     if not isinstance(decoded, dict):
         raise EventError(f"an event is a JSON object, not {_json_name(decoded)}")
     return decoded
+
+
+def decode_list(text: str | bytes) -> list[object]:
+    """Decode JSON text that is an array."""
+    try:
+        return _JSON_LIST.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise EventError(f"not a JSON array: {error}") from None
 
 
 def flatten(attributes: Mapping[str, object], unsupported: Unsupported = "refuse") -> dict[str, Value]:
@@ -201,14 +221,8 @@ def _flatten(
         if type(value) not in _SCALARS and isinstance(value, Mapping):
             _flatten(value, path + ".", flat, unsupported, depth + 1)
             continue
-        if value is None or (type(value) not in _SCALARS and is_null(value)):
-            continue
-        try:
-            accepted = to_value(value)
-        except UnsupportedValueError as error:
-            if unsupported == "refuse":
-                raise UnsupportedValueError(f"{path!r:.80}: {error} ({_SKIP_HINT})") from None
-            note_skipped(unsupported, path, error)
+        accepted = _accepted(value, path, unsupported, depth)
+        if accepted is None:
             continue
         if prefix:
             check_name(path)
@@ -217,6 +231,61 @@ def _flatten(
         flat[path] = accepted
     if len(flat) > ATTRIBUTES_MAX:
         raise LimitError("an event has too many attributes", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
+
+
+def _accepted(value: object, path: str, unsupported: Unsupported, depth: int) -> Value | None:
+    """A value as the model has it; None for one that is absent, or left out."""
+    if type(value) not in _SCALARS:
+        if is_null(value):
+            return None
+        if is_list(value):
+            return read_list(value, path, unsupported, depth)
+    try:
+        return to_value(value)
+    except UnsupportedValueError as error:
+        if unsupported == "refuse":
+            raise UnsupportedValueError(f"{path!r:.80}: {error} ({_SKIP_HINT})") from None
+        note_skipped(unsupported, path, error)
+        return None
+
+
+def is_list(value: object) -> TypeGuard[Collection[object]]:
+    """Whether a value is read as a list: lists, tuples, sets, and NumPy's arrays of one dimension or more."""
+    if isinstance(value, _LISTS):
+        return True
+    return type(value).__module__ == "numpy" and getattr(value, "ndim", 0) > 0
+
+
+def read_list(
+    values: Collection[object], path: str, unsupported: Unsupported = "refuse", depth: int = 0
+) -> List | None:
+    """A list as the model has it, or None where it has no element."""
+    if depth > NESTING_MAX:
+        raise LimitError(f"lists nest too deep at {path[:60]!r}", "NESTING_MAX", NESTING_MAX)
+    check_elements(len(values), path)
+    elements: list[Value | Event] = []
+    for value in values:
+        if isinstance(value, Event):
+            elements.append(value)
+        elif type(value) not in _SCALARS and isinstance(value, Mapping):
+            record: dict[str, Value] = {}
+            _flatten(value, "", record, unsupported, depth + 1)
+            elements.append(Event.from_flat(record))
+        elif is_list(value):
+            inner = read_list(value, path, unsupported, depth + 1)
+            if inner is not None:
+                elements.append(inner)
+        else:
+            accepted = _accepted(value, path, unsupported, depth)
+            if accepted is not None:
+                elements.append(accepted)
+    return tuple(elements) or None
+
+
+def check_elements(count: int, path: str) -> None:
+    """Raise when a list has more elements than one may have."""
+    if count > ELEMENTS_MAX:
+        raise LimitError(f"the list {path[:60]!r} has {count:,} elements", "ELEMENTS_MAX", ELEMENTS_MAX)
 
 
 def read_families(
@@ -242,7 +311,7 @@ def read_as(family: Family, value: Value) -> Value:
     """Read a value as one of the given family, or raise UnsupportedValueError."""
     if family_of(value) is family:
         return value
-    if family is Family.STRING:
+    if family is Family.STRING and type(value) is not tuple:
         if isinstance(value, bool):
             return "true" if value else "false"
         return str(value)

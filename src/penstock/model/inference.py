@@ -6,6 +6,7 @@ Text is taken for a time where all texts of an attribute can be read as one (`Ti
 from collections.abc import Mapping
 
 from penstock.errors import LimitError, UnsupportedValueError
+from penstock.model.events import is_list, read_list
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.schema import Attribute, Schema, labels
@@ -46,10 +47,13 @@ class Inference:
 
     def _see_value(self, name: str, value: object) -> None:
         try:
-            family = family_of(to_value(value))
+            read = read_list(value, name) if is_list(value) else to_value(value)
         except UnsupportedValueError:
-            self._other[name] = "array" if isinstance(value, list | tuple) else type(value).__name__
+            self._other[name] = "array" if is_list(value) else type(value).__name__
             return
+        if read is None:
+            return
+        family = family_of(read)
         self._families[name].add(family)
         if family is Family.STRING and name not in self._texts and not _is_time(str(value)):
             self._texts.add(name)

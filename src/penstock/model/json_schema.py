@@ -28,11 +28,17 @@ _FAMILY_OF_TYPE: Final = {
     "integer": Family.NUMBER,
     "number": Family.NUMBER,
     "string": Family.STRING,
+    "array": Family.LIST,
 }
-_TYPES: Final = frozenset({*_FAMILY_OF_TYPE, "null", "object", "array"})
+_TYPES: Final = frozenset({*_FAMILY_OF_TYPE, "null", "object"})
 _TIME_FORMATS: Final = ("date-time", "date")
 _REFUSED: Final = ("allOf", "not", "if", "then", "else", "$dynamicRef", "patternProperties")
-_TYPE_OF_FAMILY: Final = {Family.BOOL: "boolean", Family.NUMBER: "number", Family.STRING: "string"}
+_TYPE_OF_FAMILY: Final = {
+    Family.BOOL: "boolean",
+    Family.NUMBER: "number",
+    Family.STRING: "string",
+    Family.LIST: "array",
+}
 
 
 def read(text: str | bytes | Mapping[str, object]) -> Schema:
@@ -172,8 +178,6 @@ class _Reader:
 
 def _scalar(kind: str, node: Mapping[str, object]) -> tuple[frozenset[Family], str]:
     """The families of a type, and how to call it."""
-    if kind == "array":
-        return frozenset(), kind
     if kind == "string" and "contentEncoding" in node:
         return frozenset(), "bytes as text"
     if kind == "string" and node.get("format") in _TIME_FORMATS:

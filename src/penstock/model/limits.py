@@ -26,7 +26,10 @@ SKIPPED_NAMES_MAX: Final = 4_096
 """Attributes of which it is counted how many values were left out: as many as one event may have."""
 
 NESTING_MAX: Final = 32
-"""Depth of nested objects in an event. Deeper ones are generated to break parsers."""
+"""Depth of nested objects and lists in an event. Deeper ones are generated to break parsers."""
+
+ELEMENTS_MAX: Final = 16_384
+"""Elements of one list: a condition on it may look at each of them. A vector of a language model fits."""
 
 STRING_LENGTH_MAX: Final = 2**20
 """Characters of a string value in an event: a document fits, a video does not."""
@@ -55,6 +58,10 @@ LIST_VALUES_MAX: Final = 100_000
 
 TEXT_LENGTH_MAX: Final = 2**22
 """Characters of one filter's text: a full `in` list of 40-character strings."""
+
+ELEMENT_FILTERS_MAX: Final = 16
+"""Filters (alternatives) in what one condition asks of the elements of a list, `any(items where …)`.
+Comparing two such conditions compares each with each."""
 
 DEPTH_MAX: Final = 100
 """Nesting of parentheses, `not`, `any` and `all` in a filter: far above what people write, far below

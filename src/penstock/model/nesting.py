@@ -1,13 +1,14 @@
 """From dotted names back into nested objects: the inverse of flattening, as far as there is one.
 
-`{"order": {"price": 1}}` and `{"order.price": 1}` are the same event, and both come back as the first.
+`{"order": {"price": 1}}` and `{"order.price": 1}` are the same event, and both come back as the first. Lists
+come back as lists, and the records in them as objects.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.model.limits import NESTING_MAX
-from penstock.model.values import Time, Value
+from penstock.model.values import List, Time, Value
 
 _DEPTH_MAX: Final = NESTING_MAX - 2
 """So deep that the objects, inside a CloudEvent's `data`, can be flattened again."""
@@ -24,13 +25,30 @@ def nest(flat: Mapping[str, object]) -> dict[str, Any]:
         place, key = nested, name
         if "." in name:
             place, key = _place(nested, name, flat)
-        place[key] = value
+        place[key] = nest_list(value) if type(value) is tuple else value
     return nested
+
+
+def nest_list(elements: List) -> list[Any]:
+    """A list with its records nested."""
+    return [
+        nest(each) if isinstance(each, Mapping) else nest_list(each) if type(each) is tuple else each
+        for each in elements
+    ]
 
 
 def nested_json(flat: Mapping[str, Value]) -> dict[str, Any]:
     """The same for JSON, which has no times: they become text."""
-    return nest({name: str(value) if type(value) is Time else value for name, value in flat.items()})
+    return nest({name: json_value(value) for name, value in flat.items()})
+
+
+def json_value(value: Any) -> Any:
+    """A value, or a record in a list, as JSON can have it."""
+    if type(value) is Time:
+        return str(value)
+    if type(value) is tuple:
+        return [json_value(element) for element in value]
+    return nested_json(value) if isinstance(value, Mapping) else value
 
 
 def _place(nested: dict[str, Any], name: str, flat: Mapping[str, object]) -> tuple[dict[str, Any], str]:

@@ -2,25 +2,33 @@
 
 An event without attributes is an empty map; there are no nulls. A bool, an integer, a double and a text are
 what MessagePack has for them; a time is an extension of type TIME_CODE, the eight bytes of its nanoseconds,
-the highest first. All limits of the model hold. Any form of a number, a text or a length that MessagePack has
-may be used, also a longer one than is needed, and a double of four bytes. Of a name that is there twice the
-last counts; both count as attributes, and both have to be good.
+the highest first. A list is an array of at least one element, of which records are flat maps. All limits of
+the model hold. Any form of a number, a text or a length that MessagePack has may be used, also a longer one
+than is needed, and a double of four bytes. Of a name that is there twice the last counts; both count as
+attributes, and both have to be good.
 
 `penstock.matching.kernels.packed_maps` reads the same form, and accepts the same bytes.
 """
 
 from collections.abc import Mapping
 from struct import Struct
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import msgspec
 from msgspec.msgpack import Ext
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
-from penstock.model.events import Event, as_event
-from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN, NAME_LENGTH_MAX, STRING_LENGTH_MAX
+from penstock.model.events import Event, as_event, check_elements
+from penstock.model.limits import (
+    ATTRIBUTES_MAX,
+    INTEGER_MAX,
+    INTEGER_MIN,
+    NAME_LENGTH_MAX,
+    NESTING_MAX,
+    STRING_LENGTH_MAX,
+)
 from penstock.model.names import check_name
-from penstock.model.values import Time, Value, to_value
+from penstock.model.values import List, Time, Value, to_value
 
 TIME_CODE: Final = 1
 """The type of the extension that is a time."""
@@ -35,9 +43,15 @@ _Integer = Annotated[int, msgspec.Meta(le=INTEGER_MAX)]
 _String = Annotated[str, msgspec.Meta(max_length=STRING_LENGTH_MAX)]
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
-_DECODE: Final = msgspec.msgpack.Decoder(dict[_Name, bool | _Integer | float | _String | Ext]).decode
+_DECODE: Final = msgspec.msgpack.Decoder(
+    dict[_Name, bool | _Integer | float | _String | Ext | list[Any]]
+).decode
 _DECODE_PARTS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
-_DECODE_PART: Final = msgspec.msgpack.Decoder(bool | int | float | str | Ext).decode
+_DECODE_PART: Final = msgspec.msgpack.Decoder(bool | int | float | str | Ext | list[Any]).decode
+_DECODE_LIST: Final = msgspec.msgpack.Decoder(list[Any]).decode
+
+_CONVERTED: Final = frozenset({Ext, list})
+"""What MessagePack has in place of times and lists."""
 
 _MAP, _MAP_LAST, _MAP_16, _MAP_32 = 0x80, 0x8F, 0xDE, 0xDF
 _LIST_32: Final = b"\xdd"
@@ -46,15 +60,25 @@ _NULL, _BYTES_8, _BYTES_32 = 0xC0, 0xC4, 0xC6
 
 def encode_event(event: Event) -> bytes:
     """The event as bytes."""
-    attributes: dict[str, Value] = event.attributes
-    if Time in map(type, attributes.values()):
-        return _ENCODE(
-            {
-                name: Ext(TIME_CODE, _TIME.pack(value.nanoseconds)) if type(value) is Time else value
-                for name, value in attributes.items()
-            }
-        )
-    return _ENCODE(attributes)
+    return _ENCODE(_plain_map(event.attributes))
+
+
+def _plain_map(attributes: dict[str, Value]) -> dict[str, Any]:
+    """Attributes as MessagePack can have them."""
+    if _OWN.isdisjoint(map(type, attributes.values())):
+        return attributes
+    return {name: _plain(value) for name, value in attributes.items()}
+
+
+_OWN: Final = frozenset({Time, tuple})
+
+
+def _plain(value: Value | Event) -> Any:
+    if type(value) is Time:
+        return Ext(TIME_CODE, _TIME.pack(value.nanoseconds))
+    if type(value) is tuple:
+        return [_plain(element) for element in value]
+    return _plain_map(value.attributes) if isinstance(value, Event) else value
 
 
 def encode_mapping(given: Event | Mapping[str, object]) -> bytes:
@@ -92,18 +116,62 @@ def decode_event(data: bytes | bytearray | memoryview) -> Event:
     count = data[0] - _MAP if data and _MAP <= data[0] <= _MAP_LAST else _checked_count(data)
     try:
         attributes = _DECODE(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         # Also UnicodeDecodeError. What is wrong is found out below.
         return Event.from_flat(_decode_slowly(data, count))
     if len(attributes) < count:
         return Event.from_flat(_decode_slowly(data, count))
-    if Ext in map(type, attributes.values()):
-        try:
-            flat = {n: _time(v) if isinstance(v, Ext) else v for n, v in attributes.items()}
-        except UnsupportedValueError:
-            flat = _decode_slowly(data, count)
-        return Event.from_flat(flat)
-    return Event.from_flat(attributes)  # type: ignore[arg-type]  # no Ext is left
+    if _CONVERTED.isdisjoint(map(type, attributes.values())):
+        return Event.from_flat(attributes)  # type: ignore[arg-type]  # these are all values
+    try:
+        flat = {n: _converted(v) if isinstance(v, Ext | list) else v for n, v in attributes.items()}
+    except PenstockError:
+        return Event.from_flat(_decode_slowly(data, count))
+    return Event.from_flat(flat)
+
+
+def decode_list(data: bytes) -> List:
+    """The list that these bytes are, which stand in an event that is known to be good."""
+    return _list(_DECODE_LIST(data), 0)
+
+
+def _converted(value: Ext | list[Any], depth: int = 0) -> Value:
+    return _list(value, depth) if isinstance(value, list) else _time(value)
+
+
+def _list(elements: list[Any], depth: int) -> List:
+    """A list, each of whose elements is looked at."""
+    check_elements(len(elements), "")
+    if not elements:
+        raise UnsupportedValueError("a list without elements is no value: leave it out")
+    if depth > NESTING_MAX:
+        raise LimitError("lists nest too deep", "NESTING_MAX", NESTING_MAX)
+    return tuple(_element(element, depth) for element in elements)
+
+
+def _element(element: Any, depth: int) -> Value | Event:
+    if type(element) is not dict:
+        return _inner(element, depth)
+    if len(element) > ATTRIBUTES_MAX:
+        raise LimitError("a record has too many attributes", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
+    record: dict[str, Value] = {}
+    for name, value in element.items():
+        if type(value) is dict:
+            raise UnsupportedValueError("a map within a record has no family; write dotted names")
+        record[check_name(name)] = _inner(value, depth)
+    return Event.from_flat(record)
+
+
+def _inner(value: Any, depth: int) -> Value:
+    """A value within a list."""
+    if type(value) in _CONVERTED:
+        return _converted(value, depth + 1)
+    if type(value) not in _SCALARS:
+        raise UnsupportedValueError(f"a list has an element of the type {type(value).__name__}")
+    return to_value(value)
+
+
+_SCALARS: Final = frozenset({bool, int, float, str})
 
 
 def _as_bytes(data: object) -> bytes:
@@ -158,8 +226,8 @@ def _name(part: msgspec.Raw) -> str:
 def _value(name: str, part: msgspec.Raw) -> Value:
     try:
         value = _part(part)
-        return _time(value) if isinstance(value, Ext) else to_value(value)
-    except UnsupportedValueError as error:
+        return _converted(value) if isinstance(value, Ext | list) else to_value(value)
+    except (UnsupportedValueError, EventError) as error:
         raise UnsupportedValueError(f"{name!r:.80}: {error}") from None
 
 
@@ -167,6 +235,8 @@ def _part(part: msgspec.Raw) -> object:
     """A name or a value by itself, if it is of a kind that an event can have."""
     try:
         return _DECODE_PART(part)
+    except RecursionError:
+        raise LimitError("lists nest too deep", "NESTING_MAX", NESTING_MAX) from None
     except UnicodeDecodeError:
         raise UnsupportedValueError(f"{bytes(part)[:40]!r} is a string that is not UTF-8") from None
     except ValueError:
@@ -179,8 +249,8 @@ def _refuse_kind(first: int) -> NoReturn:
         raise UnsupportedValueError(
             "a map within an event has no family; write its attributes with dotted names"
         )
-    kind = "null" if first == _NULL else "bytes" if _BYTES_8 <= first <= _BYTES_32 else "a list"
-    raise UnsupportedValueError(f"a value that is {kind} has no family (bool, number, string or time)")
+    kind = "null" if first == _NULL else "bytes" if _BYTES_8 <= first <= _BYTES_32 else "of another kind"
+    raise UnsupportedValueError(f"a value that is {kind} has no family (bool, number, string, time or list)")
 
 
 def _time(value: Ext) -> Time:

@@ -64,7 +64,7 @@ class Schema(msgspec.Struct, frozen=True):
     def from_arrow(cls, schema: "pa.Schema") -> "Schema":
         """Take the columns of an Arrow table; structs are flattened with dots."""
         found: dict[str, Attribute] = {}
-        for name, kind in _leaves(schema, "", 0):
+        for name, kind in leaves(schema):
             if name in found:
                 raise EventError(f"the column {name!r:.80} is there twice")
             if len(found) >= ATTRIBUTES_MAX:
@@ -107,9 +107,10 @@ def labels(families: frozenset[Family]) -> str:
     return " or ".join(family.label for family in sorted(families)) or "nothing that rules can match"
 
 
-def _leaves(
-    fields: "pa.Schema | pa.StructType", prefix: str, depth: int
+def leaves(
+    fields: "pa.Schema | pa.StructType", prefix: str = "", depth: int = 0
 ) -> "Iterator[tuple[str, pa.DataType]]":
+    """The columns with their types, structs flattened with dots."""
     import pyarrow as pa
 
     if depth > NESTING_MAX:
@@ -117,7 +118,7 @@ def _leaves(
     for field in fields:
         name = prefix + check_name(field.name)
         if pa.types.is_struct(field.type):
-            yield from _leaves(field.type, name + ".", depth + 1)
+            yield from leaves(field.type, name + ".", depth + 1)
         else:
             yield check_name(name), field.type
 

@@ -1,16 +1,16 @@
 """Values and their families.
 
 A value is a bool, a number (a 64-bit integer or a double, compared exactly with one another), a string
-(Unicode, ordered by code point) or a time (UTC, nanoseconds). Python's own comparison of int with float
-and of str with str is exactly that; only time needs a type of its own, because `datetime` stops at
-microseconds.
+(Unicode, ordered by code point), a time (UTC, nanoseconds) or a list. Python's own comparison of int with
+float and of str with str is exactly that; only time needs a type of its own, because `datetime` stops at
+microseconds. A list is a tuple of values and of records, which are events (`penstock.model.events`).
 """
 
 import re
 from datetime import UTC, date, datetime, timedelta
 from enum import IntEnum
 from numbers import Integral, Rational, Real
-from typing import Final, NoReturn, cast
+from typing import Any, Final, NoReturn, TypeAlias, cast
 
 import msgspec
 
@@ -26,6 +26,8 @@ class Family(IntEnum):
     NUMBER = 2
     TIME = 3
     STRING = 4
+    # The numbers between mean other things in tables: `valuesets.Presence`, `matching.columns`.
+    LIST = 9
 
     @property
     def label(self) -> str:
@@ -116,7 +118,11 @@ def _refuse_time(text: str, why: str) -> NoReturn:
     raise UnsupportedValueError(f"{text[:60]!r} is not a time: {why}")
 
 
-Value = bool | int | float | str | Time
+List: TypeAlias = tuple[Any, ...]
+"""A list: a tuple of values and records, none of them null, and at least one."""
+
+Scalar: TypeAlias = bool | int | float | str | Time
+Value: TypeAlias = Scalar | List
 
 
 def family_of(value: Value) -> Family:
@@ -130,14 +136,18 @@ _FAMILY_OF_TYPE: Final[dict[type, Family]] = {
     float: Family.NUMBER,
     str: Family.STRING,
     Time: Family.TIME,
+    tuple: Family.LIST,
 }
 
+SCALARS: Final = (Family.BOOL, Family.NUMBER, Family.TIME, Family.STRING)
+"""The families whose values are ordered."""
 
-def to_value(value: object) -> Value:
+
+def to_value(value: object) -> Scalar:
     """Return the value as one of the five Python types that have a family, unchanged in meaning, or raise.
 
-    Subclasses, numpy scalars, datetimes and dates are taken for what they are; lists, null, bytes,
-    decimals, and integers beyond 64 bits have no family.
+    Subclasses, numpy scalars, datetimes and dates are taken for what they are; null, bytes, decimals, and
+    integers beyond 64 bits have no family. Lists are for `penstock.model.events` to read.
     """
     kind = type(value)
     if kind is str:
@@ -145,7 +155,7 @@ def to_value(value: object) -> Value:
     if kind is int:
         return _checked_integer(cast("int", value))
     if kind is float or kind is bool or kind is Time:
-        return cast("Value", value)
+        return cast("Scalar", value)
     return _convert(value)
 
 
@@ -175,7 +185,7 @@ def _checked_integer(value: int) -> int:
     return value
 
 
-def _convert(value: object) -> Value:
+def _convert(value: object) -> Scalar:
     """The slow path: subclasses and foreign scalar types."""
     if type(value).__module__ == "numpy":
         value = _from_numpy(value)
@@ -200,7 +210,7 @@ def _convert(value: object) -> Value:
 
 def _refuse(value: object) -> NoReturn:
     name = "null" if is_null(value) else type(value).__name__
-    raise UnsupportedValueError(f"a value of type {name} has no family (bool, number, string or time)")
+    raise UnsupportedValueError(f"a value of type {name} has no family (bool, number, string, time or list)")
 
 
 def _from_numpy(value: object) -> object:

@@ -1,8 +1,8 @@
 """Events as rows of a DataFrame: which columns are attributes.
 
-Structs are flattened with dots, nulls are absent attributes, timestamps and dates are times. What a
-type has no family for (decimals, binary, arrays, maps) is refused when a job is built, or left out when the
-caller says so.
+Structs are flattened with dots, nulls are absent attributes, timestamps and dates are times, arrays are
+lists. What a type has no family for (decimals, binary, maps) is refused when a job is built, or left out when
+the caller says so.
 """
 
 from collections.abc import Iterator
@@ -73,8 +73,21 @@ def _attributes(schema: "StructType", above: tuple[str, ...], skip: bool) -> Ite
             yield from _attributes(field.dataType, path, skip)  # type: ignore[arg-type]
         elif kind in _FAMILIES:
             yield Attribute(name, path, _FAMILIES[kind], field.dataType)
+        elif kind == "ArrayType" and _has_elements(field.dataType):
+            yield Attribute(name, path, Family.LIST, field.dataType)
         elif not skip and kind != "NullType":
             raise UnsupportedValueError(
                 f"the column {name!r:.80} of type {field.dataType.simpleString()} has no family "
-                f"(bool, number, string or time): cast it or drop it; {SKIP_HINT}"
+                f"(bool, number, string, time or list): cast it or drop it; {SKIP_HINT}"
             )
+
+
+def _has_elements(kind: "DataType") -> bool:
+    """Whether what an array has in it can be elements of a list."""
+    inner = kind.elementType  # type: ignore[attr-defined]
+    name = type(inner).__name__
+    return (
+        name in _FAMILIES
+        or name in ("StructType", "NullType")
+        or (name == "ArrayType" and _has_elements(inner))
+    )

@@ -70,11 +70,11 @@ def test_events_are_published_in_every_form(
         (json.dumps([MINIMAL, {}]), "application/cloudevents-batch+json", {}, 400, "event 2"),
         ("{}", "application/cloudevents-batch+json", {}, 400, "array"),
         ("x", "text/plain", {"ce-id": "a"}, 400, "'specversion'"),
-        ('{"a": {"b": [1]}}', "application/json", {}, 422, "'a.b': "),
-        ('{"a": [1]}', "application/json", {}, 422, "(unsupported=skip leaves it out)"),
-        ('{"x": 1}\n{"x": []}', "application/x-ndjson", {}, 422, "line 2: 'x'"),
-        (json.dumps({**MINIMAL, "data": [1]}), "application/cloudevents+json", {}, 422, "'data'"),
-        ("[1]", "application/json", BINARY, 422, "'data'"),
+        ('{"a": {"b": 18446744073709551616}}', "application/json", {}, 422, "'a.b': "),
+        ('{"a": [18446744073709551616]}', "application/json", {}, 422, "(unsupported=skip leaves it out)"),
+        ('{"x": 1}\n{"x": 18446744073709551616}', "application/x-ndjson", {}, 422, "line 2: 'x'"),
+        (json.dumps({**MINIMAL, "data": [2**64]}), "application/cloudevents+json", {}, 422, "'data'"),
+        ("[18446744073709551616]", "application/json", BINARY, 422, "'data'"),
         ('{"x": 99999999999999999999}', "application/json", {}, 422, "64-bit"),
         ("x", "text/plain", {}, 415, "ce- headers"),
         ("x", None, {}, 415, "ce- headers"),
@@ -94,7 +94,7 @@ def test_bad_requests_are_answered_with_one_line_of_why(
 
 def test_of_a_batch_with_a_bad_event_none_is_published() -> None:
     broker = FakeBroker()
-    post(app_of(broker), '{"x": 1}\n{"x": 2}\n{"x": []}', "application/x-ndjson")
+    post(app_of(broker), '{"x": 1}\n{"x": 2}\n{"x": 18446744073709551616}', "application/x-ndjson")
     assert not broker.events
 
 
@@ -133,16 +133,26 @@ def test_tokens_decide_at_the_broker() -> None:
 @pytest.mark.parametrize(
     ("content", "content_type", "headers", "events"),
     [
-        ('{"x": 1, "a": {"b": [1], "c": 2}}', "application/json", {}, [{"x": 1, "a.c": 2}]),
-        ('{"x": 1, "y": [null]}\n{"x": 2}', "application/x-ndjson", {}, [{"x": 1}, {"x": 2}]),
-        (json.dumps({**MINIMAL, "data": [1]}), "application/cloudevents+json", {}, [MINIMAL]),
         (
-            json.dumps([{**MINIMAL, "data": {"x": 1, "y": []}}]),
+            '{"x": 1, "a": {"b": [18446744073709551616], "c": 2}}',
+            "application/json",
+            {},
+            [{"x": 1, "a.c": 2}],
+        ),
+        ('{"x": 1, "y": 18446744073709551616}\n{"x": 2}', "application/x-ndjson", {}, [{"x": 1}, {"x": 2}]),
+        (json.dumps({**MINIMAL, "data": 2**64}), "application/cloudevents+json", {}, [MINIMAL]),
+        (
+            json.dumps([{**MINIMAL, "data": {"x": 1, "y": 2**64}}]),
             "application/cloudevents-batch+json",
             {},
             [{**MINIMAL, "data.x": 1}],
         ),
-        ("[]", "application/json", BINARY, [{**MINIMAL, "datacontenttype": "application/json"}]),
+        (
+            "18446744073709551616",
+            "application/json",
+            BINARY,
+            [{**MINIMAL, "datacontenttype": "application/json"}],
+        ),
     ],
 )
 def test_what_has_no_family_is_left_out_where_that_is_asked_for(
@@ -164,9 +174,16 @@ def test_what_has_no_family_is_left_out_where_that_is_asked_for(
         ('{"x": 1, "y": null}\n{}\n{"x": {"y": null}}', "application/x-ndjson", {}, [{"x": 1}, {}, {}]),
         (json.dumps({**MINIMAL, "data": {"a": None}}), "application/cloudevents+json", {}, [MINIMAL]),
         ("null", "application/json", BINARY, [{**MINIMAL, "datacontenttype": "application/json"}]),
+        ('{"x": [1, {"y": [2]}, null], "z": []}', "application/json", {}, [{"x": [1, {"y": [2]}]}]),
+        (
+            json.dumps({**MINIMAL, "data": [1]}),
+            "application/cloudevents+json",
+            {},
+            [{**MINIMAL, "data": [1]}],
+        ),
     ],
 )
-def test_null_is_absence(
+def test_null_is_absence_and_lists_are_values(
     content: str, content_type: str, headers: dict[str, str], events: list[dict[str, object]]
 ) -> None:
     broker = FakeBroker()

@@ -4,13 +4,13 @@
     {"all": [ … ]}    {"any": [ … ]}    {"not": … }
 
 The operators are those of `constraint.OPPOSITES`. A time is written {"time": "2013-01-31T05:00:00Z"};
-`between` and `in` take an array; `exists` and `absent` no value. `filter.schema.json`, beside this file,
-says the same as a JSON Schema.
+`between` and `in` take an array, `any` and `not any` what an element of a list must match, `exists` and
+`absent` no value. `filter.schema.json`, beside this file, says the same as a JSON Schema.
 """
 
 import re
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,7 @@ from penstock.filters.constraint import OPPOSITES, Constraint
 from penstock.filters.describe import describe
 from penstock.filters.expression import And, Expression, Not, Or, normalise
 from penstock.filters.languages.literals import check_text
+from penstock.filters.lists import predicate_of
 from penstock.filters.predicate import Predicate
 from penstock.filters.work import Work
 from penstock.model.limits import DEPTH_MAX, TEXT_LENGTH_MAX
@@ -38,12 +39,14 @@ class _Node(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 _DECODER: Final = msgspec.json.Decoder(_Node)
 _BYTE: Final = re.compile(r"\(byte (\d+)\)")
+_ELEMENT_NODE: Final = '{"attribute": "this", "op": "=", "value": "red"}'
 _NODE: Final = 'a constraint {"attribute": …, "op": …, "value": …}, or {"all": […]}, {"any": […]}, {"not": …}'
 
 
 def parse(text: str | bytes | dict[str, object], work: Work | None = None) -> Predicate:
     """Read a predicate from JSON text, or from the dict that such a text decodes to."""
-    return normalise(_expression(_decode(text), "$", 0, text if isinstance(text, str) else ""), work)
+    source = _Source(text if isinstance(text, str) else "", work or Work())
+    return normalise(_expression(_decode(text), "$", 0, source), work)
 
 
 def write(predicate: Predicate) -> str:
@@ -85,27 +88,35 @@ def _one_line(message: str) -> str:
     return " ".join(message.split())[:200]
 
 
-def _expression(node: _Node, path: str, depth: int, text: str) -> Expression:
+class _Source(NamedTuple):
+    """What is read, for errors, and the steps that conditions on the elements of lists may take together."""
+
+    text: str
+    work: Work
+
+
+def _expression(node: _Node, path: str, depth: int, source: _Source) -> Expression:
     """The node as an expression; `path` says where it stands."""
     if depth > DEPTH_MAX:
         raise LimitError("a filter in JSON nests too deep", "DEPTH_MAX", DEPTH_MAX)
     if node.attribute is not msgspec.UNSET:
         if node.all is node.any is node.negated is msgspec.UNSET:
-            return _constraint(node, path, text)
+            return _constraint(node, path, depth, source)
     elif node.op is node.value is msgspec.UNSET:
         given = [part for part in (node.all, node.any, node.negated) if part is not msgspec.UNSET]
         if len(given) == 1:
             if node.negated is not msgspec.UNSET:
-                return Not(_expression(node.negated, f"{path}.not", depth + 1, text))  # type: ignore[arg-type]
+                return Not(_expression(node.negated, f"{path}.not", depth + 1, source))  # type: ignore[arg-type]
             kind, name = (And, "all") if node.any is msgspec.UNSET else (Or, "any")
             parts = node.all if node.any is msgspec.UNSET else node.any
             return kind(
-                [_expression(p, f"{path}.{name}[{at}]", depth + 1, text) for at, p in enumerate(parts)]  # type: ignore[arg-type]
+                [_expression(p, f"{path}.{name}[{at}]", depth + 1, source) for at, p in enumerate(parts)]  # type: ignore[arg-type]
             )
-    raise FilterSyntaxError(_NODE, text, None, found=f"something else at {path}")
+    raise FilterSyntaxError(_NODE, source.text, None, found=f"something else at {path}")
 
 
-def _constraint(node: _Node, path: str, text: str) -> Constraint:
+def _constraint(node: _Node, path: str, depth: int, source: _Source) -> Constraint:
+    text = source.text
     if node.op is msgspec.UNSET:
         raise FilterSyntaxError('an operator, as in "op": ">"', text, None, found=f"none at {path}")
     value = node.value
@@ -119,12 +130,20 @@ def _constraint(node: _Node, path: str, text: str) -> Constraint:
         elif type(value) is list:
             value = [_value(one) for one in value]
         elif type(value) is dict:
-            value = _value(value)
+            of_elements = node.op.endswith("any")
+            value = _asked(value, path, depth, source) if of_elements else _value(value)
+        elif node.op.endswith("any"):
+            raise FilterError(f"{node.op} takes a condition on elements, such as {_ELEMENT_NODE}")
         return Constraint(node.attribute, node.op, value)  # type: ignore[arg-type]
     except LimitError:
         raise
     except (FilterError, EventError) as error:
         raise FilterSyntaxError("a constraint", text, None, reason=f"{path}: {error}") from None
+
+
+def _asked(value: dict[str, object], path: str, depth: int, source: _Source) -> Predicate:
+    """What is asked of the elements of a list."""
+    return normalise(_expression(_decode(value), f"{path}.value", depth + 1, source), source.work)
 
 
 def _value(value: object) -> object:
@@ -143,7 +162,9 @@ def _plain(expression: Expression) -> object:
         return {"any": [_plain(part) for part in expression.parts]}
     assert isinstance(expression, Constraint)  # noqa: S101 - canonical forms have no Not
     plain: dict[str, object] = {"attribute": expression.attribute, "op": expression.operator}
-    if expression.operator not in ("exists", "absent"):
+    if expression.operator.endswith("any"):
+        plain["value"] = _plain(describe(predicate_of(expression.value)))
+    elif expression.operator not in ("exists", "absent"):
         value = expression.value
         plain["value"] = [_plain_value(v) for v in value] if isinstance(value, tuple) else _plain_value(value)
     return plain

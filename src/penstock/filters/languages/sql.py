@@ -8,6 +8,10 @@
                 | attribute [NOT] (LIKE | ILIKE) string [ESCAPE string]
                 | attribute IS [NOT] NULL
                 | attribute [NOT] (RLIKE | REGEXP) string
+                | literal [NOT] IN attribute                   an element of a list
+                | ANY '(' attribute ')' what follows an attribute | literal comparison ANY '(' attribute ')'
+                | ANY '(' attribute WHERE predicate ')'
+                | (ARRAY_CONTAINS | LIST_CONTAINS) '(' attribute ',' literal ')'
                 | (STARTSWITH | ENDSWITH | CONTAINS | REGEXP_LIKE) '(' attribute ',' string ')'
                 | (EXISTS | ABSENT) '(' attribute ')'
                 | attribute                                    a bool that is true
@@ -24,7 +28,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from penstock.errors import FilterError, FilterSyntaxError, LimitError, PenstockError
-from penstock.filters import patterns
+from penstock.filters import lists, patterns
 from penstock.filters.constraint import Constraint
 from penstock.filters.describe import describe, describe_filter
 from penstock.filters.expression import And, Expression, Not, Or, kept, normalise
@@ -34,7 +38,7 @@ from penstock.filters.predicate import Predicate
 from penstock.filters.wildcards import RUN
 from penstock.filters.work import Work
 from penstock.model.limits import DEPTH_MAX, LITERAL_LENGTH_MAX
-from penstock.model.values import Time, Value
+from penstock.model.values import Scalar, Time
 
 _WORD: Final = r"[^\W\d]\w*+(?:\.[^\W\d]\w*+)*+"
 _NUMBER: Final = r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?(?![\w.])"
@@ -74,6 +78,9 @@ _FUNCTIONS: Final = {
     "rlike": "regexp",
     "exists": "exists",
     "absent": "absent",
+    "any": "any",
+    "array_contains": "member",
+    "list_contains": "member",
 }
 
 _ATTRIBUTE: Final = "an attribute name"
@@ -83,12 +90,12 @@ _CONDITION: Final = "a condition such as price > 10"
 
 def parse(text: str, work: Work | None = None) -> Predicate:
     """Read a predicate from SQL text, or raise FilterSyntaxError with the place."""
-    return normalise(parse_expression(text), work)
+    return normalise(parse_expression(text, work), work)
 
 
-def parse_expression(text: str) -> Expression:
-    """Read what a text says, as it says it."""
-    return _Parser(check_text(text)).whole()
+def parse_expression(text: str, work: Work | None = None) -> Expression:
+    """Read what a text says, as it says it; what it asks of elements of lists, as a predicate."""
+    return _Parser(check_text(text), work).whole()
 
 
 def parse_kept(text: str) -> Filter:
@@ -118,8 +125,10 @@ Token = tuple[str, object, int]
 class _Parser:
     """Recursive descent over the tokens of one text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, work: Work | None = None) -> None:
         self.text = text
+        self._work = work
+        """Counts the steps that conditions on the elements of lists take: all of them together."""
         self._conditions: dict[tuple[str | None, ...], Constraint] = {}
         """Conditions read so far: the same may stand in many filters."""
         self.tokens = self._tokens()
@@ -156,7 +165,7 @@ class _Parser:
         known = self._conditions.get(written)
         if known is not None:
             return [("condition", known, found.start(2))]
-        value: Value = (
+        value: Scalar = (
             read_number(number, self.text, found.start(4))
             if string is None
             else string[1:-1].replace("''", "'")
@@ -298,7 +307,8 @@ class _Parser:
         if kind == "literal":
             return self._mirrored()
         if kind == "keyword" and content in ("true", "false"):
-            if self.tokens[self.at + 1][0] == "comparison":
+            following = self.tokens[self.at + 1]
+            if following[0] == "comparison" or following[:2] in (("keyword", "in"), ("keyword", "not")):
                 return self._mirrored()
             self.at += 1
             return And(()) if content == "true" else Or(())
@@ -320,12 +330,37 @@ class _Parser:
             self._fail(f"a function that filters have ({', '.join(_FUNCTIONS)})", back=1)
         self._mark("(")
         attribute = str(self._take("attribute", _ATTRIBUTE))
-        value = None
-        if operator not in ("exists", "absent"):
+        if operator == "any":
+            return self._any(attribute)
+        value: object = None
+        if operator == "member":
+            self._mark(",")
+            value, operator = self._of_elements(self._here(lists.ELEMENT, "=", self._literal())), "any"
+        elif operator not in ("exists", "absent"):
             self._mark(",")
             value = self._string()
         self._mark(")")
         return self._here(attribute, operator, value)
+
+    def _any(self, attribute: str) -> Expression:
+        """What may follow `any(attribute`."""
+        if self._word("where"):
+            self.depth += 1
+            if self.depth > DEPTH_MAX:
+                raise LimitError("parentheses nest too deep", "DEPTH_MAX", DEPTH_MAX)
+            asked = self._disjunction()
+            self._mark(")", "and, or, or ')'")
+            self.depth -= 1
+        else:
+            self._mark(")", "where, or ')'")
+            asked = self._condition(lists.ELEMENT)
+        return self._here(attribute, "any", self._of_elements(asked))
+
+    def _of_elements(self, asked: Expression) -> Predicate:
+        """What is asked of elements, as a predicate."""
+        if self._work is None:
+            self._work = Work()
+        return normalise(asked, self._work)
 
     def _condition(self, attribute: str) -> Expression:
         """What may follow an attribute."""
@@ -364,10 +399,23 @@ class _Parser:
 
     def _mirrored(self) -> Expression:
         value = self._literal()
-        comparison = str(self._take("comparison", "a comparison (=, !=, <, <=, >, >=)"))
-        return self._here(str(self._take("attribute", _ATTRIBUTE)), _MIRRORED[comparison], value)
+        negation = "not " if self._keyword("not") else ""
+        if self._keyword("in"):
+            asked = self._of_elements(self._here(lists.ELEMENT, "=", value))
+            return self._here(str(self._take("attribute", "the name of a list")), f"{negation}any", asked)
+        if negation:
+            self._fail("in, and the name of a list")
+        comparison = str(self._take("comparison", "a comparison (=, !=, <, <=, >, >=) or in"))
+        attribute = str(self._take("attribute", _ATTRIBUTE))
+        if attribute.lower() != "any" or self.tokens[self.at][0] != "(":
+            return self._here(attribute, _MIRRORED[comparison], value)
+        self._mark("(")
+        attribute = str(self._take("attribute", _ATTRIBUTE))
+        self._mark(")")
+        asked = self._of_elements(self._here(lists.ELEMENT, _MIRRORED[comparison], value))
+        return self._here(attribute, "any", asked)
 
-    def _literal(self) -> Value:
+    def _literal(self) -> Scalar:
         kind, content, _start = self.tokens[self.at]
         if kind == "literal":
             self.at += 1
@@ -386,7 +434,7 @@ class _Parser:
             self._fail("a string in single quotes")
         return str(self._take("literal", "a string in single quotes"))
 
-    def _list(self) -> tuple[Value, ...]:
+    def _list(self) -> tuple[Scalar, ...]:
         self._mark("(", "'(' and a list of values")
         values = [self._literal()]
         while self.tokens[self.at][0] == ",":
@@ -441,11 +489,21 @@ def _write_constraint(constraint: Constraint) -> str:
         return f"{operator.removesuffix('prefix')}startswith({name}, {write_literal(constraint.value)})"
     if operator.endswith("regexp"):
         return f"{operator.removesuffix('regexp')}regexp_like({name}, {write_literal(constraint.value)})"
+    if operator.endswith("any"):
+        return _write_any(name, operator.removesuffix("any"), constraint.value)
     write_value = _VALUE_WRITERS.get(operator.removeprefix("not "))
     if write_value is not None:
         negation = "not " if operator.startswith("not ") else ""
         return f"{name} {negation}{write_value(constraint.value)}"
     return f"{name} {operator} {write_literal(constraint.value)}"
+
+
+def _write_any(name: str, negation: str, asked: str) -> str:
+    """Write what is asked of the elements of a list, which is given as its canonical text."""
+    member = lists.member_of(asked)
+    if member is not None:
+        return f"{write_literal(member)} {negation}in {name}"
+    return f"{negation}any({name} where {asked})"
 
 
 def _like(text: str, operator: str = "like") -> str:
@@ -478,7 +536,7 @@ def write_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def write_literal(value: Value) -> str:
+def write_literal(value: Scalar) -> str:
     """Write a value as SQL."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.matching.kernels.jit import inlined, kernel, outlined
-from penstock.matching.kernels.resolve import NUMBERS, Cells, strings_start, times_start
+from penstock.matching.kernels.resolve import LISTS, NUMBERS, Cells, strings_start, times_start
 from penstock.matching.kernels.search import Array, count_below, key_of_bits
 from penstock.matching.kernels.words import (
     CODE_BITS,
@@ -194,7 +194,7 @@ def codes_of_cuts(
                 n += 1
             if (cut_offsets[c + 1] - cut_offsets[c]) & 1:
                 if k == _BOOL:
-                    end = NUMBERS
+                    end = LISTS
                 elif k == _NUMBER:
                     end = times_start(number_offsets, s)
                 elif k == _TIME:

@@ -23,7 +23,7 @@ from penstock.matching.kernels.places import (
     SIZE,
     SKIP,
 )
-from penstock.matching.kernels.resolve import NUMBERS
+from penstock.matching.kernels.resolve import LISTS, NUMBERS
 from penstock.matching.kernels.search import Array, find_string, hash_bytes
 from penstock.matching.kernels.words import (
     CODE_MASK,
@@ -50,7 +50,7 @@ def _is_good_range(low: int, high: int, times: int, strings: int, end: int) -> b
     least = low if low < high else high
     most = high if low < high else low + 1
     if least < NUMBERS:
-        return 2 <= least and most <= NUMBERS
+        return 2 <= least and most <= LISTS
     if least < times:
         return least > NUMBERS and most <= times
     if least < strings:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from penstock.matching.batch import DOUBLE, INTEGER, NAN, STRING, TIME, Batch
+from penstock.matching.batch import DOUBLE, INTEGER, LIST, NAN, STRING, TIME, Batch
 from penstock.matching.kernels.jit import ZERO, inlined, kernel, leaf
 from penstock.matching.kernels.search import Array, hash_bytes, key_of_bits
 
@@ -17,14 +17,14 @@ _S8 = np.uint64(8)
 
 @inlined
 def family_of(state: int) -> int:
-    """The family of a value, from 0; NaN has none."""
+    """The family of a value, from 0; NaN and lists have none here."""
     if state == STRING:
         family = STRINGS
     elif state == INTEGER or state == DOUBLE:
         family = 1
     elif state == TIME:
         family = 2
-    elif state == NAN:
+    elif state == NAN or state == LIST:
         family = -1
     else:
         family = 0

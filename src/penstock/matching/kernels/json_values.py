@@ -56,6 +56,9 @@ ESCAPED: Final = 16
 LONG_DOUBLE: Final = 17
 """Passing state of a double that is left to be rounded; its text is given as if it were a string."""
 
+LIST_TEXT: Final = 18
+"""Passing state of a list: its text, from bracket to bracket, which the caller reads."""
+
 _SKIPPED_DEPTH_MAX: Final = 60
 _DIGITS_MAX: Final = 60
 _POWER_MAX: Final = 150
@@ -340,6 +343,12 @@ def take_value(text: Bytes, at: int, value: int, table: Table) -> int:
         return _take_string(text, at + 1, value, table)
     if byte == MINUS or _is_digit(byte):
         return _take_number(text, at, value, table)
+    if byte == OPEN_LIST:
+        end = skip_value(text, at)
+        state[value] = LIST_TEXT
+        bits[value] = at
+        length[value] = end - at
+        return end
     bits[value] = 0
     length[value] = 0
     if word_at(text, at) & _FOUR_BYTES == _TRUE_WORD:

@@ -6,7 +6,9 @@ what was read is then thrown away: text ends in padding, so that this is harmles
 
 from typing import Final
 
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, TRUE
+import numpy as np
+
+from penstock.matching.batch import DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE
 from penstock.matching.kernels.jit import inlined, outlined
 from penstock.matching.kernels.json_blocks import (
     BLOCK,
@@ -18,10 +20,18 @@ from penstock.matching.kernels.json_blocks import (
     widened,
 )
 from penstock.matching.kernels.json_values import Table
-from penstock.model.limits import STRING_LENGTH_MAX
+from penstock.model.limits import (
+    ATTRIBUTES_MAX,
+    ELEMENTS_MAX,
+    NAME_LENGTH_MAX,
+    NESTING_MAX,
+    STRING_LENGTH_MAX,
+)
 from penstock.model.packed import TIME_BYTES, TIME_CODE
 
 _POSITIVE_LAST: Final = 0x7F
+_MAP, _MAP_LAST, _MAP_16, _MAP_32 = 0x80, 0x8F, 0xDE, 0xDF
+_ARRAY, _ARRAY_LAST, _ARRAY_16, _ARRAY_32 = 0x90, 0x9F, 0xDC, 0xDD
 _TEXT, _TEXT_LAST = 0xA0, 0xBF
 _FALSE, _TRUE = 0xC2, 0xC3
 _EXTENSION_8, _EXTENSION_16, _EXTENSION_32 = 0xC7, 0xC8, 0xC9
@@ -170,6 +180,109 @@ def read_value(text: Bytes, at: int, stop: int, place: int, table: Table) -> int
 
     That is FAILED where it is no value that an event can have, or ends beyond the event.
     """
+    end = _read_scalar(text, at, stop, place, table)
+    # Lists come last: most events have none.
+    return end if end >= 0 or _count_of_list(text, at) < 0 else _read_list(text, at, stop, place, table)
+
+
+@inlined
+def _count_of_list(text: Bytes, at: int) -> int:
+    """How many elements the list that starts here is said to have; FAILED where none does."""
+    head = text[at]
+    if _ARRAY <= head <= _ARRAY_LAST:
+        return head - _ARRAY
+    if head == _ARRAY_16:
+        return high_word_at(text, at + 1) >> 48 & 0xFFFF
+    if head == _ARRAY_32:
+        return high_word_at(text, at + 1) >> 32 & 0xFFFF_FFFF
+    return FAILED
+
+
+@inlined
+def _count_of_map(text: Bytes, at: int) -> int:
+    """How many attributes the record that starts here is said to have; FAILED where none does."""
+    head = text[at]
+    if _MAP <= head <= _MAP_LAST:
+        return head - _MAP
+    if head == _MAP_16:
+        return high_word_at(text, at + 1) >> 48 & 0xFFFF
+    if head == _MAP_32:
+        return high_word_at(text, at + 1) >> 32 & 0xFFFF_FFFF
+    return FAILED
+
+
+@inlined
+def _after_count(text: Bytes, at: int) -> int:
+    """Where the elements of a list, or the attributes of a record, start."""
+    head = text[at]
+    if head == _ARRAY_16 or head == _MAP_16:
+        return at + 3
+    return at + 5 if head == _ARRAY_32 or head == _MAP_32 else at + 1
+
+
+@outlined
+def _read_list(text: Bytes, at: int, stop: int, place: int, table: Table) -> int:
+    """Check a list and all that is in it; write where it stands, from its head on.
+
+    What is open, lists and records one in the other, stands on a stack: how many elements or attributes are
+    still to come, and for a record its complement.
+    """
+    begin = at
+    left = np.empty(2 * NESTING_MAX + 3, np.int64)
+    depth = -1
+    lists = -1
+    while True:
+        head = at
+        count = _count_of_list(text, at)
+        if count >= 0:
+            lists += 1
+            if count == 0 or count > ELEMENTS_MAX or lists > NESTING_MAX:
+                return FAILED
+            at = _after_count(text, at)
+            depth += 1
+            left[depth] = count
+        elif left[depth] >= 0 and _count_of_map(text, at) >= 0:
+            count = _count_of_map(text, at)
+            if count > ATTRIBUTES_MAX:
+                return FAILED
+            at = _after_count(text, head)
+            left[depth] -= 1
+            depth += 1
+            left[depth] = ~count
+        else:
+            at = _read_scalar(text, at, stop, place, table)
+            if at < 0:
+                return FAILED
+            left[depth] += -1 if left[depth] >= 0 else 1
+        # Leave what has come to its end.
+        while depth >= 0 and (left[depth] == 0 or left[depth] == -1):
+            is_list = left[depth] == 0
+            depth -= 1
+            if is_list:
+                lists -= 1
+                if depth >= 0:
+                    left[depth] += -1 if left[depth] >= 0 else 1
+        if at > stop:
+            return FAILED
+        if depth < 0:
+            break
+        if left[depth] < 0:
+            name, end = find_text(text, at)
+            if name < 0 or end == name or end > stop or not is_text(text, name, end, NAME_LENGTH_MAX):
+                return FAILED
+            at = end
+        if at >= stop:
+            return FAILED
+    _attribute, states, bits, lengths = table
+    states[place] = LIST
+    bits[place] = begin
+    lengths[place] = at - begin
+    return at
+
+
+@inlined
+def _read_scalar(text: Bytes, at: int, stop: int, place: int, table: Table) -> int:
+    """Check the value that starts here and is no list, and write it; return its end, or FAILED."""
     _attribute, states, bits, lengths = table
     head = text[at]
     if _TEXT <= head <= _TEXT_LAST or _TEXT_8 <= head <= _TEXT_32:

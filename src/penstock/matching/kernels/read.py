@@ -5,7 +5,7 @@ import numpy as np
 from penstock.matching.kernels.build_words import slot_end
 from penstock.matching.kernels.jit import kernel, outlined
 from penstock.matching.kernels.places import Filters
-from penstock.matching.kernels.resolve import NUMBERS, Cells, strings_start, times_start
+from penstock.matching.kernels.resolve import LISTS, NUMBERS, Cells, strings_start, times_start
 from penstock.matching.kernels.search import Array
 from penstock.matching.kernels.words import (
     CODE_MASK,
@@ -119,7 +119,7 @@ def read_conditions(
                 else:
                     if first < NUMBERS:
                         family = _BOOL
-                        end = NUMBERS
+                        end = LISTS
                         base = 1
                     elif first < times:
                         family = _NUMBER

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.matching.batch import DOUBLE, INTEGER, STRING, TIME, Batch
+from penstock.matching.batch import DOUBLE, INTEGER, LIST, STRING, TIME, Batch
 from penstock.matching.kernels.folding import fold_bytes
 from penstock.matching.kernels.jit import ZERO, inlined, kernel, leaf
 from penstock.matching.kernels.patterns import (
@@ -34,7 +34,10 @@ from penstock.matching.kernels.search import (
     same_bytes,
 )
 
-NUMBERS = 4
+LISTS = 4
+"""The code of a list, which is of no family to a table; bools end here."""
+
+NUMBERS = 5
 """The code of the first cell of numbers."""
 
 _EXACT = 2**53
@@ -285,6 +288,8 @@ def _resolve_values(
             first = time_offsets[slot]
             below = count_to(time_key, first, time_offsets[slot + 1], value)
             codes[v] = times_start(number_offsets, slot) + below
+        elif state == LIST:
+            codes[v] = LISTS
         else:
             codes[v] = state
     return len(value_state), total, epoch, 0

@@ -5,13 +5,12 @@ flattened under `data.`; other JSON data and text is the attribute `data`; bytes
 `data_base64`, in base64.
 
 On the way in nothing is turned into something else without a word: what the model cannot hold is refused,
-naming the path, or left out where that is asked for. That is: arrays in data. In any
-case refused are integers beyond 64 bits, text beyond the limits, times outside 1677 to 2262 or finer than
-nanoseconds. What does not survive, by design:
+naming the path, or left out where that is asked for. In any case refused are integers beyond 64 bits, text
+beyond the limits, times outside 1677 to 2262 or finer than nanoseconds. What does not survive, by design:
 
 - the zone of `time`: it comes back in UTC;
 - whether data had `{"a": {"b": 1}}` or `{"a.b": 1}`: it comes back nested wherever it can be;
-- what is null, which is absent, and empty objects, which have no attributes;
+- what is null, which is absent, and empty objects and lists, which have no attributes and elements;
 - in binary mode the types of extensions: headers are text; and an empty body: it is no data;
 - of events that were not published as CloudEvents: times come back as text, NaN and infinities as null.
 

@@ -2,7 +2,14 @@
 
 from typing import Any, Final
 
-from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN, NAME_LENGTH_MAX, STRING_LENGTH_MAX
+from penstock.model.limits import (
+    ATTRIBUTES_MAX,
+    ELEMENTS_MAX,
+    INTEGER_MAX,
+    INTEGER_MIN,
+    NAME_LENGTH_MAX,
+    STRING_LENGTH_MAX,
+)
 
 Schema = dict[str, Any]
 
@@ -35,12 +42,17 @@ def ref(name: str) -> Schema:
 
 SCHEMAS: Final[dict[str, Schema]] = {
     "Event": {
-        "description": "A plain event. Nested objects are flattened with dots; nulls are absent. Arrays are "
-        "refused, or left out with unsupported=skip.",
+        "description": "A plain event. Nested objects are flattened with dots; nulls and empty arrays are "
+        "absent; objects in arrays are records.",
         "type": "object",
         "maxProperties": ATTRIBUTES_MAX,
         "propertyNames": _NAME,
-        "additionalProperties": {"anyOf": [*_SCALAR, ref("Event")]},
+        "additionalProperties": {"anyOf": [*_SCALAR, ref("Event"), ref("List")]},
+    },
+    "List": {
+        "type": "array",
+        "maxItems": ELEMENTS_MAX,
+        "items": {"anyOf": [*_SCALAR, ref("Event"), ref("List")]},
     },
     "CloudEvent": {
         "description": "A CloudEvent 1.0 in the JSON event format; its data has the shape of a plain event.",
@@ -56,7 +68,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "time": optional({"type": "string", "format": "date-time"}),
             "dataschema": optional(_CONTEXT_TEXT),
             "datacontenttype": optional(_CONTEXT_TEXT),
-            "data": {"anyOf": [*_SCALAR, ref("Event")]},
+            "data": {"anyOf": [*_SCALAR, ref("Event"), ref("List")]},
             "data_base64": {"type": "string", "contentEncoding": "base64"},
         },
         "additionalProperties": {"anyOf": _EXTENSION},

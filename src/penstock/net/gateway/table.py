@@ -89,7 +89,8 @@ ENDPOINTS: Final = (
                 "unsupported",
                 "query",
                 {"type": "string", "enum": ["refuse", "skip"]},
-                "Whether what has no family (arrays) is refused or left out; refuse unless said.",
+                "Whether what has no family (an integer beyond 64 bits) is refused or left out; refused "
+                "unless said.",
             ),
             Parameter(
                 "ack",

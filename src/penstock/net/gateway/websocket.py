@@ -233,7 +233,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "change": Operation("Change a subscription's filter, without a gap.", Socket.change, ("id", "filter")),
     "unsubscribe": Operation("Give a subscription up.", Socket.unsubscribe, ("id",)),
     "publish": Operation(
-        "Publish a plain event or a CloudEvent; with unsupported: skip, arrays are left out.",
+        "Publish a plain event or a CloudEvent; with unsupported: skip, what has no family is left out.",
         Socket.publish,
         ("event",),
         ("id", "unsupported", "ack"),

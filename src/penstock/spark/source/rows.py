@@ -7,6 +7,7 @@ value that the column cannot hold:
 - text is for strings, bool for bools, and neither for anything else;
 - a column of integers takes numbers that are integers and fit, also when they came as doubles;
 - a column of doubles takes all numbers, integers rounded as Spark would, and NaN as null unless it is kept;
+- an array takes lists, if it can hold every element; an array of structs takes lists of records;
 - timestamps take times, in whole microseconds, and dates those that are midnight in UTC; both also take text
   that is a time (`2024-01-31T05:00:00Z`), since JSON has no other way to write one.
 
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.errors import EventError, InputError, UnsupportedValueError
-from penstock.model.arrow import family_of_arrow
+from penstock.model.arrow import family_of_arrow, has_elements, is_arrow_list
+from penstock.model.events import Event
 from penstock.model.names import check_name
 from penstock.model.nesting import nested_json
 from penstock.model.values import Time, Value
@@ -38,7 +40,7 @@ DAY: Final = 86_400 * 10**9
 MICROSECOND: Final = 1_000
 """Nanoseconds of a microsecond, which is the finest that Spark has."""
 
-_HOLDS: Final = "bool, whole number, float, double, string, timestamp, date, or a struct of these"
+_HOLDS: Final = "bool, whole number, float, double, string, timestamp, date, or a struct or an array of these"
 
 
 def arrow_schema(schema: "StructType") -> "pa.Schema":
@@ -192,7 +194,75 @@ def _converter(kind: "pa.DataType", keep_nan: bool) -> Callable[[Value], object]
         return _to_microseconds
     if pa.types.is_date32(kind):
         return _to_day
+    if is_arrow_list(kind):
+        element = _element_converter(kind.value_type, keep_nan)
+        return None if element is None else _to_list(element)
     return None
+
+
+def _to_list(convert: Callable[[Value | Event], object]) -> Callable[[Value], list[object] | None]:
+    def convert_list(value: Value) -> list[object] | None:
+        if type(value) is not tuple:
+            return None
+        elements = [convert(element) for element in value]
+        return None if None in elements else elements
+
+    return convert_list
+
+
+def _element_converter(kind: "pa.DataType", keep_nan: bool) -> Callable[[Value | Event], object] | None:
+    """How an element of a list becomes one of a type: None where it cannot. None where no element ever
+    can."""
+    import pyarrow as pa
+
+    if not pa.types.is_struct(kind):
+        convert = _converter(kind, keep_nan)
+        if convert is None:
+            return None
+        return lambda element: None if isinstance(element, Event) else convert(element)
+    fields = _field_converters(kind, "", keep_nan)
+    if fields is None:
+        return None
+    return lambda element: _to_struct(element.attributes, fields) if isinstance(element, Event) else None
+
+
+_Field = tuple[str, str, "Callable[[Value], object] | list[_Field]"]
+"""A field of a struct: its name, the attribute it takes, and how; or the fields of a struct within."""
+
+
+def _field_converters(kind: "pa.StructType", prefix: str, keep_nan: bool) -> list[_Field] | None:
+    import pyarrow as pa
+
+    found: list[_Field] = []
+    for field in kind:
+        name = prefix + field.name
+        is_struct = pa.types.is_struct(field.type)
+        how = (
+            _field_converters(field.type, f"{name}.", keep_nan)
+            if is_struct
+            else _converter(field.type, keep_nan)
+        )
+        if how is None:
+            return None
+        found.append((field.name, name, how))
+    return found
+
+
+def _to_struct(record: Attributes, fields: list[_Field]) -> dict[str, object] | None:
+    """A record as a struct; None where one of the fields cannot hold what it has."""
+    made: dict[str, object] = {}
+    for field, name, how in fields:
+        if isinstance(how, list):
+            inner = _to_struct(record, how)
+            if inner is None:
+                return None
+            made[field] = inner if any(value is not None for value in inner.values()) else None
+            continue
+        value = record.get(name)
+        made[field] = None if value is None else how(value)
+        if value is not None and made[field] is None and value == value:
+            return None
+    return made
 
 
 def _to_integer(end: int) -> Callable[[Value], int | None]:
@@ -258,8 +328,9 @@ def check_columns(schema: "pa.Schema", unsupported: str) -> None:
             count += 1
         elif unsupported == "refuse":
             raise UnsupportedValueError(
-                f"the column {name!r:.80} of type {field.type} has no family (bool, number, string or time): "
-                "cast or drop it, or leave it out with option('unsupported', 'skip')"
+                f"the column {name!r:.80} of type {field.type} has no family "
+                "(bool, number, string, time or list): cast or drop it, or leave it out with "
+                "option('unsupported', 'skip')"
             )
 
     for field in schema:
@@ -290,4 +361,6 @@ def _filled(column: "pa.Array") -> "pa.BooleanArray":
         return has
     if family_of_arrow(column.type) is None:
         return pa.array([False] * len(column), pa.bool_())
+    if is_arrow_list(column.type):
+        return pa.array(has_elements(column))
     return column.is_valid()
