@@ -6,6 +6,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
+from penstock.model.decimals import ExactDecimal, write_number
 from penstock.model.limits import NESTING_MAX
 from penstock.model.values import Time, Value
 
@@ -29,8 +32,16 @@ def nest(flat: Mapping[str, object]) -> dict[str, Any]:
 
 
 def nested_json(flat: Mapping[str, Value]) -> dict[str, Any]:
-    """The same for JSON, which has no times: they become text."""
-    return nest({name: str(value) if type(value) is Time else value for name, value in flat.items()})
+    """The same for JSON, which has no times: they become text. Decimals keep all their digits."""
+    return nest({name: _json_value(value) for name, value in flat.items()})
+
+
+def _json_value(value: Value) -> object:
+    if type(value) is Time:
+        return str(value)
+    if type(value) is ExactDecimal:
+        return msgspec.Raw(write_number(value).encode())
+    return value
 
 
 def _place(nested: dict[str, Any], name: str, flat: Mapping[str, object]) -> tuple[dict[str, Any], str]:

@@ -1,13 +1,14 @@
 """Values and their families.
 
-A value is a bool, a number (a 64-bit integer or a double, compared exactly with one another), a string
-(Unicode, ordered by code point) or a time (UTC, nanoseconds). Python's own comparison of int with float
-and of str with str is exactly that; only time needs a type of its own, because `datetime` stops at
-microseconds.
+A value is a bool, a number (a 64-bit integer, a double or a decimal, in one exact order), a string (Unicode,
+ordered by code point) or a time (UTC, nanoseconds). Python's own comparison of int with float and of str with
+str is exactly that. Decimals that no double stands for have a type of their own (`decimals`), and so have
+times, because `datetime` stops at microseconds.
 """
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from enum import IntEnum
 from numbers import Integral, Rational, Real
 from typing import Final, NoReturn, cast
@@ -15,6 +16,7 @@ from typing import Final, NoReturn, cast
 import msgspec
 
 from penstock.errors import LimitError, UnsupportedValueError
+from penstock.model.decimals import ExactDecimal, number_of
 from penstock.model.limits import INTEGER_MAX, INTEGER_MIN, STRING_LENGTH_MAX
 from penstock.model.names import is_unicode
 
@@ -116,7 +118,7 @@ def _refuse_time(text: str, why: str) -> NoReturn:
     raise UnsupportedValueError(f"{text[:60]!r} is not a time: {why}")
 
 
-Value = bool | int | float | str | Time
+Value = bool | int | float | str | Time | ExactDecimal
 
 
 def family_of(value: Value) -> Family:
@@ -128,23 +130,24 @@ _FAMILY_OF_TYPE: Final[dict[type, Family]] = {
     bool: Family.BOOL,
     int: Family.NUMBER,
     float: Family.NUMBER,
+    ExactDecimal: Family.NUMBER,
     str: Family.STRING,
     Time: Family.TIME,
 }
 
 
 def to_value(value: object) -> Value:
-    """Return the value as one of the five Python types that have a family, unchanged in meaning, or raise.
+    """Return the value as one of the six Python types that have a family, unchanged in meaning, or raise.
 
-    Subclasses, numpy scalars, datetimes and dates are taken for what they are; lists, null, bytes,
-    decimals, and integers beyond 64 bits have no family.
+    Subclasses, numpy scalars, decimals, datetimes and dates are taken for what they are; lists, null, bytes,
+    and integers beyond 64 bits have no family.
     """
     kind = type(value)
     if kind is str:
         return _checked_string(cast("str", value))
     if kind is int:
         return _checked_integer(cast("int", value))
-    if kind is float or kind is bool or kind is Time:
+    if kind is float or kind is bool or kind is Time or kind is ExactDecimal:
         return cast("Value", value)
     return _convert(value)
 
@@ -187,6 +190,8 @@ def _convert(value: object) -> Value:
         return _checked_integer(int(value))
     if isinstance(value, float):
         return float.__float__(value)
+    if isinstance(value, Decimal):
+        return number_of(value)
     if isinstance(value, datetime) and not is_null(value):
         return Time.from_datetime(value)
     if isinstance(value, date) and not is_null(value):
