@@ -11,6 +11,10 @@ each of its alternatives: that alternative, and a few conditions of the box. So 
 these costs no more than for any other filter. The box is one more clause. The attribute is true where all
 clauses of its filter were found. A batch is left as it is where no filter has clauses.
 
+A filter with a constant that no double stands for (`penstock.matching.exact_cuts`) stands in a table in the
+same way. Its conditions are widened there, and the attribute is true of those events that were found and
+that the filter itself admits.
+
 As in the store, what comes in small numbers stands in a delta, and large numbers are compiled: a client that
 sends one filter with clauses after another must not have all earlier ones compiled again.
 """
@@ -30,6 +34,7 @@ from penstock.filters.filter import box as narrow_box
 from penstock.filters.languages import sql
 from penstock.filters.valuesets import ValueSet
 from penstock.matching.batch import TRUE, Batch
+from penstock.matching.exact_cuts import has_exact, widened
 from penstock.model.limits import NAME_LENGTH_MAX
 from penstock.model.values import Family
 
@@ -68,6 +73,8 @@ class _Alternatives(NamedTuple):
     builder: "ColumnsBuilder"
     """The alternatives, each with the place of its clause as its id."""
     clauses: int
+    is_widened: bool
+    """Whether the filter has to decide about what they find."""
 
 
 class _Remembered:
@@ -109,7 +116,9 @@ _REMEMBERED_FILTERS: Final = _Remembered()
 def _alternatives(f: Filter) -> _Alternatives:
     from penstock.matching.columns import ColumnsBuilder
 
-    box = f.without_clauses()
+    is_widened = any(map(has_exact, f.boxes()))
+    box = widened(f) if is_widened else f.without_clauses()
+    clauses = [list(map(widened, clause)) for clause in f.clauses] if is_widened else f.clauses
     guard = box
     # A filter that is read without clauses, though it was not written so, is one clause.
     boxes: list[Iterable[Filter]] = [] if f.clauses else [[box]]
@@ -118,17 +127,22 @@ def _alternatives(f: Filter) -> _Alternatives:
         narrow = sorted(box.conditions, key=lambda name: len(box.conditions[name].cuts))[:_GUARDS]
         guard = narrow_box({name: box.conditions[name] for name in narrow})
         boxes = [[box]]
-    boxes += [[guard.intersection(one) for one in clause] for clause in f.clauses]
+    boxes += [[guard.intersection(one) for one in clause] for clause in clauses]
     builder = ColumnsBuilder({})
     for place, clause in enumerate(boxes):
         for alternative in clause:
             builder.add(place, alternative)
-    return _Alternatives(f, builder, len(boxes))
+    return _Alternatives(f, builder, len(boxes), is_widened)
 
 
 def name_of(f: Filter) -> str:
     """The name of the computed attribute that stands for a filter with clauses."""
     return _REMEMBERED_FILTERS.name_of(f)
+
+
+def is_held_apart(f: Filter) -> bool:
+    """Whether tables hold a filter as a computed attribute."""
+    return bool(f.clauses) or has_exact(f)
 
 
 def is_computed(name: str) -> bool:
@@ -178,6 +192,8 @@ class _Group(NamedTuple):
     """How many clauses the filter of each attribute has."""
     attribute_of: NDArray[np.int64]
     """Of each id in the part, which is a clause: the place of the attribute that it belongs to."""
+    deciding: dict[int, Filter]
+    """By the place of an attribute whose filter was widened: that filter."""
 
 
 class Computed:
@@ -259,19 +275,21 @@ def _group(
     first = 0 if before is None else len(before.attributes)
     attribute_of = np.repeat(np.arange(first, first + len(known)), clauses)
     clause = 0 if before is None else len(before.attribute_of)
+    deciding = {first + at: each.filter for at, each in enumerate(known) if each.is_widened}
     builder = ColumnsBuilder(names)
     for each in known:
         builder.extend(each.builder, [clause + place for place in each.builder.ids])
         clause += each.clauses
     columns = builder.build()
     if delta is None:
-        return _Group(Part(compile_table(columns)[0]), numbers, clauses, attribute_of)
+        return _Group(Part(compile_table(columns)[0]), numbers, clauses, attribute_of, deciding)
     delta.insert(columns)
     if before is not None:
         numbers = np.concatenate((before.attributes, numbers))
         clauses = np.concatenate((before.clauses, clauses))
         attribute_of = np.concatenate((before.attribute_of, attribute_of))
-    return _Group(delta.view(), numbers, clauses, attribute_of)
+        deciding = {**before.deciding, **deciding}
+    return _Group(delta.view(), numbers, clauses, attribute_of, deciding)
 
 
 def _found(group: _Group, batch: Batch, names: dict[str, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -283,7 +301,31 @@ def _found(group: _Group, batch: Batch, names: dict[str, int]) -> tuple[NDArray[
     width = len(group.attributes)
     pairs, counts = np.unique(event * width + group.attribute_of[found.numbers], return_counts=True)
     pairs = pairs[counts == group.clauses[pairs % width]]
+    if group.deciding:
+        pairs = pairs[_decided(group, batch, names, (pairs // width).tolist(), (pairs % width).tolist())]
     return pairs // width, pairs % width
+
+
+def _decided(
+    group: _Group, batch: Batch, names: dict[str, int], events: list[int], attributes: list[int]
+) -> NDArray[np.bool_]:
+    """Which of the pairs stay: what a widened filter has found, the filter itself has to admit."""
+    from penstock.matching.plain import value_of
+
+    name_of_number = [*names, ""]
+    kept = np.ones(len(events), np.bool_)
+    known, values = -1, {}
+    for at, (event, attribute) in enumerate(zip(events, attributes, strict=True)):
+        f = group.deciding.get(attribute)
+        if f is None:
+            continue
+        if event != known:
+            first = batch.start[event]
+            entries = batch.entries[first : first + batch.count[event]].tolist()
+            values = {name_of_number[batch.value_attribute[v]]: value_of(batch, v) for v in entries}
+            known = event
+        kept[at] = f.admits(values)
+    return kept
 
 
 def _with_values(

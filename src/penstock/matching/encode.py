@@ -6,11 +6,20 @@ from typing import Final
 import numpy as np
 
 from penstock.errors import EventError, LimitError, UnsupportedValueError
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, Batch
+from penstock.matching.batch import DECIMAL, DOUBLE, FALSE, INTEGER, NAN, STRING, TIME, Batch
+from penstock.matching.decimals import record_of
+from penstock.model.decimals import ExactDecimal
 from penstock.model.events import Event, Unsupported, flatten
 from penstock.model.values import Time, Value
 
-_STATES: Final[dict[type, int]] = {bool: FALSE, int: INTEGER, float: DOUBLE, Time: TIME, str: STRING}
+_STATES: Final[dict[type, int]] = {
+    bool: FALSE,
+    int: INTEGER,
+    float: DOUBLE,
+    Time: TIME,
+    str: STRING,
+    ExactDecimal: DECIMAL,
+}
 
 
 class BatchBuilder:
@@ -39,8 +48,8 @@ class BatchBuilder:
             self._attribute.append(number)
             state = _STATES[type(value)]
             bits = length = 0
-            if state == STRING:
-                text = value.encode()  # type: ignore[union-attr]
+            if state in (STRING, DECIMAL):
+                text = value.encode() if state == STRING else record_of(value)  # type: ignore[union-attr,arg-type]
                 self._texts.append(text)
                 bits, length = self._text_end, len(text)
                 self._text_end += length

@@ -28,7 +28,7 @@ from penstock.matching.ids import IdTable
 from penstock.matching.table import Table, from_arrays
 
 FORMAT: Final = "penstock-matcher"
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised whenever the arrays change their meaning."""
 
 _MANIFEST: Final = "manifest.json"

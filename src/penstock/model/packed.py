@@ -2,14 +2,18 @@
 
 An event without attributes is an empty map; there are no nulls. A bool, an integer, a double and a text are
 what MessagePack has for them; a time is an extension of type TIME_CODE, the eight bytes of its nanoseconds,
-the highest first. All limits of the model hold. Any form of a number, a text or a length that MessagePack has
-may be used, also a longer one than is needed, and a double of four bytes. Of a name that is there twice the
-last counts; both count as attributes, and both have to be good.
+the highest first. A decimal that no double stands for is an extension of type DECIMAL_CODE, which is text:
+perhaps `-`, 1 to 76 digits without a zero in front, `e`, and the power of ten, as in `-12345678901234567e-2`.
+What has a double may be written so, too, and is that double. All limits of the model hold. Any form of a
+number, a text or a length that MessagePack has may be used, also a longer one than is needed, and a double of
+four bytes. Of a name that is there twice the last counts; both count as attributes, and both have to be good.
 
 `penstock.matching.kernels.packed_maps` reads the same form, and accepts the same bytes.
 """
 
+import re
 from collections.abc import Mapping
+from decimal import Decimal
 from struct import Struct
 from typing import Annotated, Final, NoReturn
 
@@ -17,8 +21,18 @@ import msgspec
 from msgspec.msgpack import Ext
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
+from penstock.model.decimals import ExactDecimal, Number, number_of
 from penstock.model.events import Event, as_event
-from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN, NAME_LENGTH_MAX, STRING_LENGTH_MAX
+from penstock.model.limits import (
+    ATTRIBUTES_MAX,
+    DECIMAL_DIGITS_MAX,
+    DECIMAL_PLACES_MAX,
+    DECIMAL_WHOLE_MAX,
+    INTEGER_MAX,
+    INTEGER_MIN,
+    NAME_LENGTH_MAX,
+    STRING_LENGTH_MAX,
+)
 from penstock.model.names import check_name
 from penstock.model.values import Time, Value, to_value
 
@@ -27,6 +41,14 @@ TIME_CODE: Final = 1
 
 TIME_BYTES: Final = 8
 """The length of a time."""
+
+DECIMAL_CODE: Final = 2
+"""The type of the extension that is a decimal."""
+
+DECIMAL_BYTES_MAX: Final = 1 + DECIMAL_DIGITS_MAX + 1 + 4
+"""The most bytes of a decimal."""
+
+_DECIMAL: Final = re.compile(rb"(-?)([1-9][0-9]{0,%d})e(-?[0-9]{1,3})" % (DECIMAL_DIGITS_MAX - 1))
 
 _TIME: Final = Struct(">q")
 
@@ -47,14 +69,32 @@ _NULL, _BYTES_8, _BYTES_32 = 0xC0, 0xC4, 0xC6
 def encode_event(event: Event) -> bytes:
     """The event as bytes."""
     attributes: dict[str, Value] = event.attributes
-    if Time in map(type, attributes.values()):
-        return _ENCODE(
-            {
-                name: Ext(TIME_CODE, _TIME.pack(value.nanoseconds)) if type(value) is Time else value
-                for name, value in attributes.items()
-            }
-        )
+    kinds = set(map(type, attributes.values()))
+    if Time in kinds or ExactDecimal in kinds:
+        return _ENCODE({name: _encoded(value) for name, value in attributes.items()})
     return _ENCODE(attributes)
+
+
+def _encoded(value: Value) -> object:
+    if type(value) is Time:
+        return Ext(TIME_CODE, _TIME.pack(value.nanoseconds))
+    return Ext(DECIMAL_CODE, encode_decimal(value)) if type(value) is ExactDecimal else value
+
+
+def encode_decimal(value: ExactDecimal) -> bytes:
+    """The bytes of the extension that is a decimal."""
+    sign, digits, exponent = value.as_tuple()
+    return f"{'-' if sign else ''}{''.join(map(str, digits))}e{exponent}".encode()
+
+
+def decode_decimal(data: bytes) -> Number:
+    """The number that the bytes of such an extension are, or UnsupportedValueError."""
+    found = _DECIMAL.fullmatch(data)
+    if found is not None:
+        exponent = int(found[3])
+        if exponent >= -DECIMAL_PLACES_MAX and len(found[2]) + exponent <= DECIMAL_WHOLE_MAX:
+            return number_of(Decimal(data.decode()))
+    raise UnsupportedValueError(f"{data[: DECIMAL_BYTES_MAX + 1]!r} is not a decimal")
 
 
 def encode_mapping(given: Event | Mapping[str, object]) -> bytes:
@@ -99,7 +139,7 @@ def decode_event(data: bytes | bytearray | memoryview) -> Event:
         return Event.from_flat(_decode_slowly(data, count))
     if Ext in map(type, attributes.values()):
         try:
-            flat = {n: _time(v) if isinstance(v, Ext) else v for n, v in attributes.items()}
+            flat = {n: _extension(v) if isinstance(v, Ext) else v for n, v in attributes.items()}
         except UnsupportedValueError:
             flat = _decode_slowly(data, count)
         return Event.from_flat(flat)
@@ -158,7 +198,7 @@ def _name(part: msgspec.Raw) -> str:
 def _value(name: str, part: msgspec.Raw) -> Value:
     try:
         value = _part(part)
-        return _time(value) if isinstance(value, Ext) else to_value(value)
+        return _extension(value) if isinstance(value, Ext) else to_value(value)
     except UnsupportedValueError as error:
         raise UnsupportedValueError(f"{name!r:.80}: {error}") from None
 
@@ -183,8 +223,10 @@ def _refuse_kind(first: int) -> NoReturn:
     raise UnsupportedValueError(f"a value that is {kind} has no family (bool, number, string or time)")
 
 
-def _time(value: Ext) -> Time:
+def _extension(value: Ext) -> Time | Number:
     data = bytes(value.data)
+    if value.code == DECIMAL_CODE:
+        return decode_decimal(data)
     if value.code != TIME_CODE or len(data) != TIME_BYTES:
         raise UnsupportedValueError(
             f"an extension of type {value.code} and {len(data):,} bytes is no value; "
