@@ -1,7 +1,7 @@
 """Events as rows of a DataFrame: which columns are attributes.
 
 Structs are flattened with dots, nulls are absent attributes, timestamps and dates are times. What a
-type has no family for (decimals, binary, arrays, maps) is refused when a job is built, or left out when the
+type has no family for (binary, arrays, maps) is refused when a job is built, or left out when the
 caller says so.
 """
 
@@ -26,6 +26,7 @@ _FAMILIES: Final = {
     "LongType": Family.NUMBER,
     "FloatType": Family.NUMBER,
     "DoubleType": Family.NUMBER,
+    "DecimalType": Family.NUMBER,
     "StringType": Family.STRING,
     "CharType": Family.STRING,
     "VarcharType": Family.STRING,
