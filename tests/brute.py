@@ -9,6 +9,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
 
 from penstock import Event
@@ -16,7 +17,7 @@ from penstock.filters.constraint import Constraint
 from penstock.filters.expression import And, Expression, Not, Or
 from penstock.model.values import Time
 
-State = bool | int | float | str | Time | tuple[Any, ...] | None
+State = bool | int | float | Decimal | str | Time | tuple[Any, ...] | None
 
 EXTREMES: tuple[State, ...] = (
     None,
@@ -58,6 +59,9 @@ def constraint_holds(constraint: Constraint, state: State, negated: bool = False
         return False
     if operator.startswith("not "):
         operator, negated = operator.removeprefix("not "), not negated
+    if kind(state) == "number":
+        state = exactly(state)
+        value = tuple(map(exactly, value)) if isinstance(value, tuple | list) else exactly(value)
     return OPERATORS[operator](state, value) is not negated
 
 
@@ -66,9 +70,17 @@ def record(element: Any) -> dict[str, State]:
     return dict(element) if isinstance(element, Event) else {"this": element}
 
 
+def exactly(number: Any) -> Decimal:
+    """What a number stands for: an integer of 64 bits for itself, other doubles for what they print as."""
+    if isinstance(number, float) and not (number.is_integer() and -(2**63) <= number < 2**63):
+        return Decimal(repr(number))
+    return Decimal(number)
+
+
 def kind(state: State) -> str:
     """The family, found without the model's help."""
-    families = ("bool", bool), ("number", (int, float)), ("string", str), ("time", Time), ("list", tuple)
+    numbers = (int, float, Decimal)
+    families = ("bool", bool), ("number", numbers), ("string", str), ("time", Time), ("list", tuple)
     for name, types in families:
         if isinstance(state, types):
             return name
@@ -132,11 +144,25 @@ def constraints(expression: Expression) -> Iterator[Constraint]:
             yield from constraints(part)
 
 
+PRECISE = Context(prec=1_000, Emin=MIN_EMIN, Emax=MAX_EMAX)
+
+
 def neighbours(value: State) -> Iterator[State]:
     """The value, and what lies just below and just above it."""
     yield value
     if isinstance(value, bool | tuple) or value is None:
         return
+    if isinstance(value, int | float | Decimal) and math.isfinite(value):
+        # A hair above and below: there are numbers between any two.
+        here = exactly(value)
+        hair = Decimal((0, (1,), (here.adjusted() if here else 0) - 60))
+        beside = [PRECISE.add(here, hair), PRECISE.subtract(here, hair)]
+        yield from (n for n in beside if abs(n) < Decimal("1e308"))
+    if isinstance(value, Decimal):
+        value = float(value)
+        if not math.isfinite(value):
+            return
+        yield value
     if isinstance(value, int | float):
         yield from (math.nextafter(value, math.inf), math.nextafter(value, -math.inf), float(value))
         if isinstance(value, int) or value.is_integer():

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from brute import exactly
 from penstock.filters.constraint import Constraint
 from penstock.filters.filter import Filter
 from penstock.model.values import Time
@@ -40,7 +43,7 @@ SUBSCRIPTIONS = st.lists(st.tuples(IDS, PREDICATE), max_size=20)
 ConstraintRow = tuple[str, int, Constraint]
 """An id, which of its filters, and a constraint of it."""
 
-_COLUMNS = {bool: "bool", int: "number", float: "number", str: "string", Time: "time"}
+_COLUMNS = {bool: "bool", int: "number", float: "number", Decimal: "number", str: "string", Time: "time"}
 
 
 def values_of(constraint: Constraint) -> tuple[object, ...]:
@@ -51,12 +54,24 @@ def values_of(constraint: Constraint) -> tuple[object, ...]:
 
 def _is_whole(value: object) -> bool:
     """Whether a column of integers can hold it, if it is a number."""
+    if type(value) is Decimal:
+        return False
     return type(value) not in (int, float) or (value % 1 == 0 and -(2**63) <= value < 2**63)  # type: ignore[operator]
 
 
 def _is_double(value: object) -> bool:
     """Whether a column of doubles can hold it, if it is a number."""
+    if type(value) is Decimal:
+        return False
     return type(value) not in (int, float) or float(value) == value  # type: ignore[arg-type]
+
+
+def _is_decimal(value: object) -> bool:
+    """Whether a column of decimals can hold it, if it is a number."""
+    if type(value) not in (int, float, Decimal):
+        return True
+    number = exactly(value)
+    return abs(number) < 10**30 and number.as_tuple().exponent >= -40  # type: ignore[operator]
 
 
 def _only(rows: list[ConstraintRow], holds: Callable[[object], bool]) -> list[ConstraintRow]:
@@ -70,7 +85,7 @@ CONSTRAINT_ROWS = st.builds(
         min_size=1,
         max_size=12,
     ),
-    st.sampled_from((_is_whole, _is_double)),
+    st.sampled_from((_is_whole, _is_double, _is_decimal)),
 )
 
 
@@ -84,7 +99,11 @@ def table_of_rows(rows: list[ConstraintRow]) -> pa.Table:
             column.append(list(values) if name == mine else None)
     times = [None if v is None else [t.nanoseconds for t in v] for v in given["time"]]  # type: ignore[attr-defined]
     whole = all(_is_whole(v) for row in given["number"] if row is not None for v in row)
+    doubles = all(_is_double(v) for row in given["number"] if row is not None for v in row)
+    cast: Callable[[Any], object]
     number, cast = (pa.int64(), int) if whole else (pa.float64(), float)
+    if not whole and not doubles:
+        number, cast = pa.decimal256(76, 40), exactly
     return pa.table(
         {
             "id": pa.array([key for key, _, _ in rows], pa.string()),

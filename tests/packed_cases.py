@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
@@ -58,6 +59,20 @@ def forms_of_double(value: float) -> list[bytes]:
     return [*forms, b"\xca" + single] if same == value or value != value else forms
 
 
+def forms_of_decimal(value: Decimal) -> list[bytes]:
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    number = "-" * sign + "".join(map(str, digits))
+    forms = []
+    for text in (f"{number}e{exponent}", f"{number}00e{exponent - 2}"):
+        content = b"\x02" + text.encode()
+        size = len(text)
+        heads = [b"\xc7" + bytes([size]), b"\xc8\x00" + bytes([size]), b"\xc9\x00\x00\x00" + bytes([size])]
+        fixed = {1: b"\xd4", 2: b"\xd5", 4: b"\xd6", 8: b"\xd7", 16: b"\xd8"}.get(size)
+        forms += [head + content for head in (*heads, *([fixed] if fixed else ()))]
+    return forms
+
+
 def forms_of(value: Any) -> list[bytes]:
     """All ways to write a value."""
     if isinstance(value, bool):
@@ -68,6 +83,8 @@ def forms_of(value: Any) -> list[bytes]:
         return forms_of_integer(value)
     if isinstance(value, float):
         return forms_of_double(value)
+    if isinstance(value, Decimal):
+        return forms_of_decimal(value)
     if isinstance(value, dict):
         flat = Event(value).attributes
         pairs = [forms_of(name)[-1] + forms_of(inner)[0] for name, inner in flat.items()]

@@ -1,12 +1,15 @@
 """Hypothesis strategies over small domains, chosen so that edge cases are common."""
 
+from decimal import Decimal
+from typing import Any
+
 from hypothesis import strategies as st
 
 from penstock.filters.constraint import Constraint
 from penstock.filters.expression import And, Expression, Not, Or, normalise
 from penstock.model.values import Time
 
-NUMBERS = (
+NUMBERS: tuple[Any, ...] = (
     -1,
     0,
     -0.0,
@@ -27,6 +30,13 @@ NUMBERS = (
     -(2**63),
     1.7976931348623157e308,
     -1.7976931348623157e308,
+    Decimal("2.500"),
+    Decimal("0.1000000000000000001"),
+    Decimal("0.1000000000000000002"),
+    Decimal("2.50000000000000000001"),
+    Decimal(2**53) + Decimal("0.5"),
+    Decimal(2**63),
+    Decimal("-1e-30"),
 )
 STRINGS = (
     "",

@@ -1,6 +1,7 @@
 """The production engine equals the reference: on every kind of input."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 import msgspec
 import pyarrow as pa
@@ -52,7 +53,7 @@ def both(subscriptions: list[tuple[Id, Expression]]) -> tuple[Matcher, Reference
 
 def as_json(event: Attributes) -> bytes | None:
     """The event as JSON, half of it nested, if JSON can say it."""
-    if any(isinstance(value, Time) or value != value for value in event.values()):
+    if any(isinstance(value, Time | Decimal) or value != value for value in event.values()):
         return None
     plain = {name: value for name, value in event.items() if name != "order.z"}
     if "order.z" in event:

@@ -13,7 +13,8 @@ from matching_cases import EVENTS, SUBSCRIPTIONS, Attributes
 from packed_cases import ANY_BYTES, ANY_NAMES, PAIRS, Pair, forms_of, forms_of_map, forms_of_text, packed
 from penstock.errors import EventError, LimitError, PenstockError
 from penstock.filters.expression import Expression, normalise
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.batch import DECIMAL, DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.decimals import RECORD_BYTES, decimal_at
 from penstock.matching.elements import lists_of
 from penstock.matching.json_events import WantedNames
 from penstock.matching.kernels import packed_maps
@@ -63,6 +64,9 @@ def value_of(batch: Batch, entry: int) -> Value:
     length = int(batch.value_length[entry])
     if state == STRING:
         return batch.arena[bits : bits + length].tobytes().decode()
+    if state == DECIMAL:
+        assert length == RECORD_BYTES
+        return decimal_at(batch.arena, bits)
     assert length == 0
     if state in (INTEGER, TIME):
         return bits if state == INTEGER else Time(bits)

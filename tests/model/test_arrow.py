@@ -246,6 +246,21 @@ def test_a_value_within_a_list_that_is_none_is_named_by_its_row() -> None:
         events(long)
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.decimal32(9, 2), pa.decimal64(18, 2), pa.decimal128(38, 2), pa.decimal256(76, 2)], ids=str
+)
+def test_decimals_of_every_width_are_numbers(kind: Any) -> None:
+    given = pa.array([decimal.Decimal("19.99"), None, decimal.Decimal("-2.00")], kind)
+    assert column(given) == [19.99, None, -2]
+    assert [type(value) for value in column(given)] == [float, type(None), int]
+
+
+def test_a_decimal_without_a_double_is_a_number_of_its_own() -> None:
+    long = decimal.Decimal("12345678901234567.89")
+    assert column(pa.array([long], pa.decimal128(38, 2))) == [long]
+    assert column(pa.array([long], pa.decimal256(76, 2))) != [float(long)]
+
+
 UNSUPPORTED = [
     (pa.list_(pa.binary()), [b"x"]),
     (pa.list_(pa.map_(pa.string(), pa.int64())), [[("k", 1)]]),
@@ -253,7 +268,6 @@ UNSUPPORTED = [
     (pa.binary(), b"x"),
     (pa.large_binary(), b"x"),
     (pa.binary(1), b"x"),
-    (pa.decimal128(5, 2), decimal.Decimal("1.5")),
     (pa.time64("us"), dt.time(5)),
     (pa.duration("s"), dt.timedelta(1)),
     (pa.dictionary(pa.int32(), pa.binary()), b"x"),

@@ -23,9 +23,10 @@ from penstock.model.limits import (
     NESTING_MAX,
     STRING_LENGTH_MAX,
 )
+from penstock.model.values import to_value
 from strategies import BOOLS, NUMBERS, STRINGS, TIMES
 
-SCALARS = st.sampled_from([*NUMBERS, *STRINGS, *TIMES, *BOOLS, math.nan, math.inf])
+SCALARS = st.sampled_from([*map(to_value, NUMBERS), *STRINGS, *TIMES, *BOOLS, math.nan, math.inf])
 JSON_SCALARS = st.one_of(
     st.booleans(),
     st.integers(INTEGER_MIN, INTEGER_MAX),

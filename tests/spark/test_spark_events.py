@@ -23,6 +23,7 @@ def test_structs_are_flattened_and_types_have_families() -> None:
         "i": T.ByteType(),
         "s": schema_of({"t": T.TimestampType(), "u.v": inner}),
         "f": T.FloatType(),
+        "p": T.DecimalType(10, 2),
         "c": T.VarcharType(3),
         "z": T.NullType(),
     }
@@ -34,6 +35,7 @@ def test_structs_are_flattened_and_types_have_families() -> None:
         ("s.u.v.d", ("s", "u.v", "d"), Family.TIME),
         ("s.u.v.n", ("s", "u.v", "n"), Family.TIME),
         ("f", ("f",), Family.NUMBER),
+        ("p", ("p",), Family.NUMBER),
         ("c", ("c",), Family.STRING),
     ]
 
@@ -41,7 +43,6 @@ def test_structs_are_flattened_and_types_have_families() -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        T.DecimalType(10, 2),
         T.BinaryType(),
         T.ArrayType(T.BinaryType()),
         T.MapType(T.StringType(), INTEGER),

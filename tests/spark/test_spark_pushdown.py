@@ -2,6 +2,7 @@
 
 import math
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from pyspark.sql import datasource as ds
 
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
-from penstock.model.values import Time, Value
+from penstock.model.values import Time, Value, to_value
 from penstock.spark.source.pushdown import push, translate
 from penstock.spark.source.rows import rows_of
 from strategies import NUMBERS, STRINGS
@@ -29,6 +30,7 @@ SCHEMA = pa.schema(
         ("i64", pa.int64()),
         ("f32", pa.float32()),
         ("f64", pa.float64()),
+        ("p", pa.decimal128(10, 2)),
         ("s", pa.string()),
         ("t", pa.timestamp("us", "UTC")),
         ("ntz", pa.timestamp("us")),
@@ -40,7 +42,10 @@ LEAVES = [(f.name,) for f in SCHEMA if f.name != "in"] + [("in", "x"), ("in", "s
 
 numbers = st.sampled_from((*NUMBERS, 127, 128, -128, 3, math.nan, math.inf, -math.inf, 2**31, 0.1))
 values: st.SearchStrategy[Value] = st.one_of(
-    st.booleans(), numbers, st.sampled_from((*STRINGS, *TEXTS)), st.sampled_from(TIMES).map(Time)
+    st.booleans(),
+    numbers.map(to_value),
+    st.sampled_from((*STRINGS, *TEXTS)),
+    st.sampled_from(TIMES).map(Time),
 )
 events = st.dictionaries(st.sampled_from([".".join(path) for path in LEAVES]), values, min_size=1)
 
@@ -57,6 +62,7 @@ def literals(path: tuple[str, ...]) -> st.SearchStrategy[Any]:
         "i64": whole,
         "f32": st.sampled_from((0.0, 1.0, 0.5)),
         "f64": numbers.map(float),
+        "p": st.sampled_from((Decimal("2.50"), Decimal("0.10"), Decimal("128.00"), Decimal("-1.00"))),
         "s": st.sampled_from(STRINGS),
         "t": moments,
         "ntz": moments.map(lambda moment: moment.replace(tzinfo=None)),
@@ -157,7 +163,10 @@ def test_what_people_filter_by_travels_as_the_subscription() -> None:
     midnight = datetime(2020, 1, 1, tzinfo=UTC)
     assert sql(ds.EqualTo(("s",), "JFK")) == ("s = 'JFK'", True)
     assert sql(ds.Not(ds.StringStartsWith(("in", "s"), "x"))) == ("in.s not like 'x%'", True)
-    assert sql(ds.GreaterThan(("f64",), 60.0)) == ("f64 > 60", True)
+    assert sql(ds.GreaterThan(("f64",), 60.0)) == ("f64 > 60", False)
+    assert sql(ds.EqualTo(("f64",), 60.5)) == ("f64 = 60.5", True)
+    assert sql(ds.EqualTo(("p",), Decimal("2.50"))) == ("p = 2.5", True)
+    assert sql(ds.LessThan(("p",), Decimal("2.50"))) == ("p < 2.5", False)
     assert sql(ds.GreaterThan(("i64",), 60)) == ("i64 > 60", False)
     assert sql(ds.In(("i64",), (1, None))) == ("i64 = 1", True)
     assert sql(ds.IsNotNull(("in", "x"))) is not None
@@ -170,6 +179,14 @@ def test_what_people_filter_by_travels_as_the_subscription() -> None:
         "d = timestamp '2020-01-01T00:00:00Z' or d >= ''",
         False,
     )
+
+
+def test_a_decimal_between_doubles_is_not_taken_for_a_row_that_a_column_of_doubles_has() -> None:
+    event: dict[str, Value] = {"f64": to_value(Decimal("60.00000000000000000001")), "s": "a"}
+    wanted, left = push([ds.GreaterThan(("f64",), 60.0)], SCHEMA, parse("true"))
+    assert wanted.matches(event)
+    assert len(left) == 1
+    assert rows_of([event], SCHEMA).to_pylist()[0]["f64"] is None
 
 
 def test_what_would_be_another_thing_stays_with_spark() -> None:

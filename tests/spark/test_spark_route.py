@@ -291,9 +291,28 @@ def test_a_value_that_only_the_run_can_find_is_told_with_its_event(spark: SparkS
             route(spark.sql(f"select {column} t"), rules).collect()
 
 
+def test_decimals_are_exact_numbers(spark: SparkSession, tmp_path: Path) -> None:
+    rules = tmp_path / "rules"
+    Matcher(
+        {
+            "same": "x = 19.99",
+            "exact": "x = 12345678901234567.89",
+            "above": "x > 12345678901234567.885",
+            "double": "x = 1.2345678901234568e16",
+        }
+    ).save(rules)
+    events = spark.sql(
+        "select cast(v as decimal(38,18)) x from values ('19.99'), ('12345678901234567.89'), (null) as t(v)"
+    )
+    found = {str(row.x): sorted(row.ids) for row in route(events, rules).collect()}
+    assert found == {
+        "19.990000000000000000": ["same"],
+        "12345678901234567.890000000000000000": ["above", "exact"],
+    }
+
+
 def test_events_that_cannot_be_are_refused_when_the_job_is_built(spark: SparkSession, table: Table) -> None:
     refused: dict[str, tuple[type[PenstockError], str]] = {
-        "1.5bd x": (UnsupportedValueError, r"the column 'x' of type decimal\(2,1\) has no family"),
         "array(x'00') x": (UnsupportedValueError, "'x' of type array<binary> has no family"),
         "map('a', 1) x": (UnsupportedValueError, "'x' of type map<string,int> has no family"),
         "struct(x'00' as b) x": (UnsupportedValueError, r"'x\.b' of type binary has no family"),

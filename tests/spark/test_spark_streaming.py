@@ -267,7 +267,7 @@ def file_in_routed(case: Case) -> dict[str, Any]:
             lambda case: {"events": case.spark.read.json(str(case.folder / "events"))},
             "these events do not stream",
         ),
-        (lambda case: {"events": case.events.selectExpr("cast(delay as decimal) d")}, "'d'"),
+        (lambda case: {"events": case.events.selectExpr("array(delay) d")}, "'d'"),
         (lambda case: {"events": case.events.withColumnRenamed("n", "Batch_ID")}, "column 'batch_id'"),
         (lambda case: {"events": case.events.withColumnRenamed("n", "ids")}, "column 'ids' already"),
         (lambda _: {"sinks": []}, "needs a sink"),

@@ -24,6 +24,7 @@ from penstock.filters.valuesets import (
     of_lists,
     prefix_cuts,
 )
+from penstock.model.decimals import ExactDecimal
 from penstock.model.events import Event, Unsupported, as_event
 from penstock.model.limits import LIST_VALUES_MAX, LITERAL_LENGTH_MAX
 from penstock.model.names import check_name
@@ -119,7 +120,7 @@ def _other_literal(value: object) -> tuple[Family, Point]:
         return Family.BOOL, accepted
     if not math.isfinite(accepted):
         raise FilterError(f"a filter cannot ask for {accepted}: its numbers are finite")
-    return Family.NUMBER, canonical_number(accepted)
+    return Family.NUMBER, accepted if isinstance(accepted, ExactDecimal) else canonical_number(accepted)
 
 
 def from_point(family: Family, point: Point) -> Value:

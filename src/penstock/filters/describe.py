@@ -2,7 +2,7 @@
 
 Each language prints from here, so all print the same choice of operators. For every value set one way is
 chosen, by the set alone: points as `=` and `in`, their complement as `!=` and `not in`, ranges by their
-ends, of which the simpler one is printed (`> 60` rather than `>= 60.00000000000001`).
+ends, of times the simpler one is printed (`<= 05:00` rather than `< 05:00:00.000000001`).
 """
 
 import math
@@ -12,7 +12,7 @@ from penstock.filters.constraint import Constraint, from_point
 from penstock.filters.cuts import Cuts
 from penstock.filters.expression import And, Expression, Or
 from penstock.filters.filter import Filter
-from penstock.filters.order import LEAST, Point, after_prefix, predecessor, successor
+from penstock.filters.order import LEAST, After, Point, after_prefix, predecessor, successor
 from penstock.filters.predicate import Predicate
 from penstock.filters.valuesets import Presence, ValueSet
 from penstock.filters.wildcards import RUN
@@ -198,8 +198,8 @@ def _high_end(family: Family, end: Point) -> tuple[str, object]:
     return "<", from_point(family, end)
 
 
-def _plainness(family: Family, point: Point) -> tuple[bool, bool, int]:
-    """The smaller, the more likely a person wrote this end: finite, an integer, of few characters."""
+def _plainness(family: Family, point: Point) -> tuple[bool, int]:
+    """The smaller, the more likely a person wrote this end: a value, of few characters."""
     if family is Family.TIME:
-        return False, False, len(str(Time(point)))
-    return _is_infinite(point), isinstance(point, float), len(str(point))
+        return False, len(str(Time(point)))
+    return isinstance(point, After), len(str(point))

@@ -20,6 +20,7 @@ from penstock.filters.expression import And, Expression, Or
 from penstock.filters.filter import Clause, Filter
 from penstock.filters.languages.sql import write_expression, write_name
 from penstock.filters.valuesets import Presence, ValueSet
+from penstock.model.decimals import ExactDecimal, write_number
 from penstock.model.events import Event, Unsupported, as_event
 from penstock.model.nesting import nest_list
 from penstock.model.values import Family, Time, Value, family_of
@@ -140,7 +141,10 @@ def _found(name: str, states: ValueSet, attributes: Mapping[str, Value]) -> str:
 
 
 def _shown(value: Value) -> str:
-    text = (
-        str(value) if isinstance(value, Time) else repr(nest_list(value) if type(value) is tuple else value)
-    )
+    if isinstance(value, Time):
+        text = str(value)
+    elif type(value) is tuple:
+        text = repr(nest_list(value))
+    else:
+        text = write_number(value) if isinstance(value, ExactDecimal) else repr(value)
     return text if len(text) <= _VALUE_SHOWN else f"{text[:_VALUE_SHOWN]}…"

@@ -26,6 +26,7 @@ from penstock.filters.folding import fold, has_case
 from penstock.filters.order import LEAST, after_prefix, successor
 from penstock.filters.patterns import Pattern
 from penstock.filters.wildcards import RUN
+from penstock.model.decimals import ExactDecimal
 from penstock.model.values import Family, List, Time, Value
 
 _POINTS_MAX: Final = 16
@@ -53,6 +54,7 @@ _STATE_OF_TYPE: Final[dict[type, Family | Presence]] = {
     bool: Family.BOOL,
     int: Family.NUMBER,
     float: Family.NUMBER,
+    ExactDecimal: Family.NUMBER,
     str: Family.STRING,
     Time: Family.TIME,
     tuple: Family.LIST,

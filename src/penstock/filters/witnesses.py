@@ -1,9 +1,9 @@
 """Witnesses: a few values of a value set that tell it from others.
 
 Whoever covers a value set admits all its witnesses. So they show quickly what does not cover it; whether
-something does is for `ValueSet.covers` to say. The witnesses are the least and the greatest value, and one
-in between where there are several intervals: an interval that admits the first two covers everything from
-one to the other.
+something does is for `ValueSet.covers` to say. The witnesses are the least and the greatest value, or numbers
+near the ends that are open, and one in between where there are several intervals: an interval that admits the
+first two covers everything from one to the other.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, cast
 
 from penstock.filters import lists
 from penstock.filters.filter import Filter
-from penstock.filters.order import LEAST, Point, predecessor, successor
+from penstock.filters.order import LEAST, Point, first_value, last_value, predecessor, successor
 from penstock.filters.patterns import Pattern, is_regex, symbols
 from penstock.filters.regex_patterns import example
 from penstock.filters.valuesets import Presence, ValueSet
@@ -56,7 +56,13 @@ def witnesses(states: ValueSet) -> Witnesses | None:
         high = _last(family, cuts[-1])
     else:
         high = _before(family, cuts[-1], cuts[-2])
-    middle = cuts[(len(cuts) // 4) * 2]
+    at = (len(cuts) // 4) * 2
+    middle = cuts[at]
+    if family is Family.NUMBER:
+        # Where an interval has no least value, one near its start will do.
+        low, middle = (first_value(cuts[i], cuts[i + 1] if i + 1 < len(cuts) else None) for i in (0, at))
+        if low is None or middle is None or high is None:
+            return None
     if family is Family.TIME:
         return Witnesses(Time(low), Time(high), Time(middle))
     return Witnesses(low, high, middle)
@@ -75,6 +81,8 @@ def _last(family: Family, start: Point) -> Point:
 
 def _before(family: Family, end: Point, start: Point) -> Point:
     """A great value of an interval, which ends before `end`."""
+    if family is Family.NUMBER:
+        return last_value(start, end)
     found = predecessor(family, end)
     if found is None and family is Family.STRING:
         code = ord(end[-1]) - 1

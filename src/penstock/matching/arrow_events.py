@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
 from penstock.filters.lists import ELEMENT
+from penstock.matching.arrow_decimals import decimals_of
 from penstock.matching.arrow_texts import is_text, texts_of
 from penstock.matching.batch import (
+    DECIMAL,
     DOUBLE,
     FALSE,
     INTEGER,
@@ -174,6 +176,8 @@ def _column(array: "pa.Array", attribute: int) -> _Values:
         return _plain(attribute, state, np.zeros(len(array), np.int64), valid)
     if family is Family.TIME:
         return _plain(attribute, TIME, _nanoseconds(array, valid), valid)
+    if pa.types.is_decimal(array.type):
+        return _decimals(array, attribute, valid)
     filled = array.fill_null(0) if valid is not None else array
     if pa.types.is_floating(array.type):
         doubles = filled.to_numpy(zero_copy_only=False).astype(np.float64)
@@ -211,6 +215,15 @@ def _leaves(rows: "pa.RecordBatch") -> list[str]:
     from penstock.model.schema import leaves
 
     return list(dict.fromkeys(name for name, _kind in leaves(rows.schema)))
+
+
+def _decimals(array: "pa.Array", attribute: int, valid: NDArray[np.bool_] | None) -> _Values:
+    """The values of a column of decimals."""
+    found = decimals_of(array)
+    if found is None:
+        raise _Unsuitable
+    made = _plain(attribute, found.state, found.bits, valid)
+    return made._replace(length=found.length, text=found.records)
 
 
 def _plain(
@@ -330,9 +343,7 @@ def _joined(parts: list[_Values], rows: int) -> _Values:
     return _Values(
         attribute=np.concatenate([part.attribute for part in parts]),
         state=np.concatenate([part.state for part in parts]),
-        bits=np.concatenate(
-            [part.bits + text_starts[at] if len(part.text) else part.bits for at, part in enumerate(parts)]
-        ),
+        bits=np.concatenate([_shifted(part, int(text_starts[at])) for at, part in enumerate(parts)]),
         length=np.concatenate([part.length for part in parts]),
         text=np.concatenate([part.text for part in parts]),
         which=which,
@@ -343,6 +354,14 @@ def _joined(parts: list[_Values], rows: int) -> _Values:
             for column in part.lists
         ),
     )
+
+
+def _shifted(part: _Values, start: int) -> NDArray[np.int64]:
+    """The bits of values when their texts start here."""
+    if not start or not len(part.text):
+        return part.bits
+    are_places = (part.state == STRING) | (part.state == DECIMAL)
+    return part.bits + np.where(are_places, start, 0)
 
 
 def _row_by_row(

@@ -23,8 +23,10 @@ INTEGER: Final = 4
 DOUBLE: Final = 5
 TIME: Final = 6
 STRING: Final = 7
+DECIMAL: Final = 8
 LIST: Final = 9
-"""The state of a value, from NAN to LIST. Kernels take a list for a value of no family."""
+"""The state of a value, from NAN to LIST. A decimal that some double stands for is a DOUBLE. Kernels take a
+list for a value of no family."""
 
 
 class ArrowLists(NamedTuple):
@@ -64,11 +66,11 @@ class Batch(NamedTuple):
     """For each value, one of the constants above."""
     value_bits: NDArray[np.int64]
     """INTEGER: itself. DOUBLE: its bits (not NaN; that is a state). TIME: nanoseconds. STRING: where it
-    starts in `arena`. Otherwise 0."""
+    starts in `arena`. DECIMAL: where its record (`decimals`) starts there. Otherwise 0."""
     value_length: NDArray[np.int32]
-    """STRING: its length in bytes of UTF-8. Otherwise 0."""
+    """STRING: its length in bytes of UTF-8. DECIMAL: that of its record. Otherwise 0."""
     arena: NDArray[np.uint8]
-    """The bytes of all strings."""
+    """The bytes of all strings, and the records of decimals."""
 
     @property
     def lists(self) -> Sequence[ListColumn]:

@@ -6,7 +6,7 @@ rows are about one attribute (`bulk_conjunctions`).
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from penstock.errors import FilterError, InputError, PenstockError
 from penstock.filters.constraint import OPPOSITES, Constraint
 from penstock.filters.filter import Filter
+from penstock.filters.valuesets import ValueSet
 from penstock.matching.bulk_arrays import (
     VALUE_COLUMNS,
     arrays_of_table,
@@ -22,9 +23,10 @@ from penstock.matching.bulk_arrays import (
     is_list,
     needed,
 )
-from penstock.matching.bulk_conjunctions import Conditions, conjunctions
+from penstock.matching.bulk_conjunctions import Conditions, conjunctions, with_exact
 from penstock.matching.bulk_lists import list_conditions
 from penstock.matching.columns import Columns, ColumnsBuilder, concatenate, offsets_of, runs
+from penstock.matching.exact_cuts import has_exact
 from penstock.model.arrow import column_values, family_of_arrow
 from penstock.model.names import check_id, check_name
 from penstock.model.values import Family
@@ -61,7 +63,7 @@ def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns,
     attributes = needed(arrays, "attribute")
     known = checked_values(attributes, "attribute", check_name)
     numbers = np.array([names.setdefault(name, len(names)) for name in known], np.int32)
-    of_row, templates = _templates(arrays, rows)
+    of_row, templates, exact = _templates(arrays, rows)
     of_row = of_row[order]
     conditions = _expand(templates, of_row)._replace(
         names=list(names),
@@ -70,7 +72,10 @@ def columns_of_table(table: "pa.Table", names: dict[str, int]) -> tuple[Columns,
         attribute=numbers[attributes.codes[order]],
     )
     begins = np.flatnonzero(np.diff(filter_of, prepend=-1))
-    made = conjunctions(Conditions(conditions, filter_of, of_row, order), len(begins))
+    given = Conditions(conditions, filter_of, of_row, order)
+    made = conjunctions(given, len(begins))
+    if exact:
+        made = with_exact(made, given, exact, names)
     return made, pa.DictionaryArray.from_arrays(pa.array(ids.codes[order[begins]]), ids.values)
 
 
@@ -123,8 +128,13 @@ def _conditions_of_lists(
     return list_conditions(array, inner.codes, column_values(inner.values), op_code, ops, family)
 
 
-def _templates(arrays: "dict[str, pa.Array]", rows: int) -> tuple[NDArray[np.int64], Columns]:
-    """For each row the number of its template; and the templates, each a filter of one constraint."""
+def _templates(
+    arrays: "dict[str, pa.Array]", rows: int
+) -> tuple[NDArray[np.int64], Columns, dict[int, ValueSet]]:
+    """For each row the number of its template; and the templates, each a filter of one constraint.
+
+    Those that columns cannot hold are told by their numbers, and others stand in their places.
+    """
     given_ops = needed(arrays, "op")
     op_code, ops = given_ops.codes, checked_values(given_ops, "op", str)
     family = np.full(rows, -1, np.int64)
@@ -166,13 +176,18 @@ def _templates(arrays: "dict[str, pa.Array]", rows: int) -> tuple[NDArray[np.int
     number_of = np.empty(len(in_order), np.int64)
     number_of[in_order] = np.arange(len(in_order))
     builder = ColumnsBuilder({})
+    exact: dict[int, ValueSet] = {}
     for row in left_rows[first_row[in_order]].tolist():
         value = None if family[row] < 0 else values[int(family[row])][int(value_code[row])]
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, PenstockError):
                 raise one.in_row(row, VALUE_COLUMNS[int(family[row])])
         try:
-            builder.add(0, _template(ops[int(op_code[row])], value))
+            template = _template(ops[int(op_code[row])], value)
+            if has_exact(template):
+                exact[len(builder)] = template.conditions["x"]
+                template = _PLACEHOLDER
+            builder.add(0, template)
         except PenstockError as error:
             raise error.in_row(row) from None
     of_row = np.empty(rows, np.int64)
@@ -181,7 +196,10 @@ def _templates(arrays: "dict[str, pa.Array]", rows: int) -> tuple[NDArray[np.int
     for some, _ in taken:
         of_row[some] = number + np.arange(len(some))
         number += len(some)
-    return of_row, concatenate([builder.build(), *(made for _, made in taken)], ["x"])
+    return of_row, concatenate([builder.build(), *(made for _, made in taken)], ["x"]), exact
+
+
+_PLACEHOLDER: Final = Filter((Constraint("x", "exists"),))
 
 
 def _template(op: str, value: Any) -> Filter:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from penstock.errors import LimitError
 from penstock.filters.filter import NEVER as NEVER_FILTER
 from penstock.filters.filter import box, check_patterns
-from penstock.filters.valuesets import Presence, intersection_of
+from penstock.filters.valuesets import NOTHING, Presence, ValueSet, intersection_of
 from penstock.matching.columns import (
     NEVER,
     Columns,
@@ -85,6 +85,35 @@ def conjunctions(given: Conditions, filters: int) -> Columns:
     return columns._replace(
         ids=np.zeros(filters, np.int32), offsets=offsets_of(np.bincount(filter_of, minlength=filters))
     )
+
+
+def with_exact(
+    made: Columns, given: Conditions, exact: dict[int, ValueSet], names: dict[str, int]
+) -> Columns:
+    """The filters, in which those with a condition of some templates are made by the algebra.
+
+    These are conditions that columns cannot hold: see `penstock.matching.exact_cuts`.
+    """
+    concerned = np.unique(given.filter_of[np.isin(given.template, list(exact))])
+    rows = np.flatnonzero(np.isin(given.filter_of, concerned))
+    sets: dict[int, dict[str, list[ValueSet]]] = {}
+    for row, number in zip(rows.tolist(), given.filter_of[rows].tolist(), strict=True):
+        states = exact.get(int(given.template[row]))
+        name = given.columns.names[given.columns.attribute[row]]
+        known = sets.setdefault(number, {}).setdefault(name, [])
+        if states is None:
+            is_never = given.columns.kind[row] == NEVER
+            states = NOTHING if is_never else value_set(given.columns, row)
+        known.append(states)
+    builder = ColumnsBuilder(names)
+    for by_name in sets.values():
+        conditions = {name: intersection_of(several) for name, several in by_name.items()}
+        is_empty = any(states.is_empty for states in conditions.values())
+        builder.add(0, NEVER_FILTER if is_empty else box(conditions))
+    apart = builder.build()
+    kept = np.setdiff1d(np.arange(made.filters), concerned)
+    whole = concatenate([take(made, kept), apart], list(names))
+    return take(whole, np.argsort(np.concatenate([kept, concerned]), kind="stable"))
 
 
 def _groups(key: NDArray[np.int64]) -> _Groups:

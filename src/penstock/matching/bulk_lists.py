@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 from penstock.filters import valuesets
 from penstock.filters.constraint import Constraint
 from penstock.filters.filter import Filter, box
-from penstock.filters.order import LEAST
+from penstock.filters.order import LEAST, is_exact
 from penstock.matching.columns import Columns, ColumnsBuilder, offsets_of
 from penstock.model.limits import LIST_VALUES_MAX
 from penstock.model.values import Family
@@ -81,8 +81,8 @@ def _values(values: list[Any], family: Family) -> _Values:
         except PenstockError:
             continue  # whatever is wrong with it is said of a row that has it
         states = made.conditions["x"]
-        # One value makes two cuts, unless it were the greatest of all.
-        if states.kind is family and len(states.cuts) == 2:
+        # One value makes two cuts, unless it were the greatest of all. Decimals without a double have no key.
+        if states.kind is family and len(states.cuts) == 2 and not is_exact(states.cuts[0]):
             good.append((states.cuts[0], at, made))
     good.sort(key=lambda one: one[:2])
     place, before = 0, None

@@ -4,8 +4,8 @@ A text of a known shape (`penstock.filters.languages.shapes`) is a conjunction o
 attribute. If its literals are ordinary, the operator and the literals tell the cuts of each condition, the
 same cuts that the algebra finds (`penstock.filters.constraint`). Everything else is left to the algebra.
 
-Integers below 10**15 are doubles, and no other number lies between two neighbouring doubles there. So the
-cuts of an integer are its key (`columns.double_keys`) and the next key.
+Integers below 10**15 are doubles. So the cuts of an integer are its key (`columns.double_keys`), and the same
+key and just after it.
 """
 
 from math import inf
@@ -125,16 +125,17 @@ class BulkTexts:
                     high[at] = np.where(texts, 0, _LEAST_KEY)
                 else:
                     after = cut in (_A_NEXT, _B_NEXT)
-                    high[at] = keys[_BEFORE[cut]][here] + (after & ~texts)
-                    low[at] = after & texts
+                    high[at] = keys[_BEFORE[cut]][here]
+                    # The end of a prefix is a text of its own, and so not just after one.
+                    low[at] = after
         # Lists in the order of the conditions: each was read when its condition came.
         listed, texts = np.repeat(offsets[:-1] + heads, lengths), np.repeat(strings, lengths)
         if len(listed):
             values = np.concatenate(self._lists)
             at = listed + 2 * (np.arange(len(listed)) - np.repeat(lists[:-1], np.diff(lists)))
             high[at] = _keys(values, ~texts)
-            high[at + 1] = high[at] + ~texts
-            low[at + 1] = texts
+            high[at + 1] = high[at]
+            low[at + 1] = 1
         return Columns(
             names=list(names),
             literals=[text.encode() for text in self._texts],

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.filters.filter import Filter
+from penstock.filters.order import After
 from penstock.filters.valuesets import ValueSet
-from penstock.matching.computed import IS_TRUE, lowered, name_of, names_behind
+from penstock.matching.computed import IS_TRUE, is_held_apart, lowered, name_of, names_behind
 from penstock.model.values import SCALARS, Family
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Columns(NamedTuple):
     """Numbers: the key of the greatest double not above; times: nanoseconds; bools: 0 or 1; strings: the
     number of a literal."""
     cut_low: NDArray[np.int16]
-    """Numbers: what is left over; strings: 1 where the cut is just after the literal."""
+    """Numbers: twice what is left over; numbers and strings: 1 more where the cut is just after."""
     pattern_offsets: NDArray[np.int64]
     """Where the patterns of each condition start."""
     pattern: NDArray[np.int32]
@@ -69,20 +70,22 @@ class Columns(NamedTuple):
         return len(self.ids)
 
 
-def number_keys(values: Sequence[float]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-    """Numbers in canonical form (int or float) as keys that order exactly."""
+def number_keys(points: Sequence[float | After]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+    """Numbers in canonical form (int or float), and places just after them, as keys that order exactly."""
     from penstock.matching.kernels.search import keys_of_integers
 
+    after = np.fromiter((type(point) is After for point in points), np.int16, len(points))
+    values = [point.value if type(point) is After else point for point in points]
     doubles = np.array(values, np.float64)
     high = double_keys(doubles)
-    low = np.zeros(len(values), np.int16)
+    low = after.copy()
     large = np.flatnonzero(np.abs(doubles) >= _EXACT)
     exact = [at for at in large.tolist() if type(values[at]) is int]
     if exact:
         integers = np.array([values[at] for at in exact], np.int64)
         int_high, int_low = np.empty(len(integers), np.int64), np.empty(len(integers), np.int64)
         keys_of_integers(integers, int_high, int_low)
-        high[exact], low[exact] = int_high, int_low
+        high[exact], low[exact] = int_high, int_low + after[exact]
     return high, low
 
 
@@ -112,7 +115,7 @@ class ColumnsBuilder:
     def add(self, number: int, given: Filter) -> None:
         """Add a filter under the number of an id."""
         self.ids.append(number)
-        if given.clauses:
+        if is_held_apart(given):
             self._conditions.append(1)
             name = name_of(given)
             self._attributes.append(name)

@@ -15,12 +15,16 @@ each of its alternatives: that alternative, and a few conditions of the box. So 
 these costs no more than for any other filter. The box is one more clause. The attribute is true where all
 clauses of its filter were found. A batch is left as it is where no filter has clauses.
 
+A filter with a constant that no double stands for (`penstock.matching.exact_cuts`) stands in a table in the
+same way. Its conditions are widened there, and the attribute is true of those events that were found and
+that the filter itself admits.
+
 As in the store, what comes in small numbers stands in a delta, and large numbers are compiled: a client that
 sends one filter with clauses after another must not have all earlier ones compiled again.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -33,7 +37,8 @@ from penstock.filters.asked import attributes_in
 from penstock.filters.filter import Filter, box
 from penstock.filters.languages import sql
 from penstock.filters.valuesets import ABSENT, ValueSet, of_lists
-from penstock.matching.batch import TRUE, Batch, without_lists
+from penstock.matching.batch import TRUE, Batch, ListColumn, with_lists, without_lists
+from penstock.matching.exact_cuts import has_exact, widened
 from penstock.model.limits import NAME_LENGTH_MAX
 from penstock.model.values import Family
 
@@ -73,6 +78,8 @@ class Alternatives(NamedTuple):
     builder: "ColumnsBuilder"
     """The alternatives, each with the place of its clause as its id."""
     clauses: int
+    is_widened: bool = False
+    """Whether the filter has to decide about what they find."""
     list: str | None = None
     """The attribute whose elements are to match an alternative."""
 
@@ -122,8 +129,10 @@ def _alternatives(f: Filter) -> Alternatives:
         if states.kind is Family.LIST and len(states.required) <= 1 and not states.forbidden:
             for asked in lists.filters_of(states.required[0] if states.required else lists.ANY):
                 builder.add(0, asked)
-            return Alternatives(f, builder, 1, name)
-    plain = f.without_clauses()
+            return Alternatives(f, builder, 1, list=name)
+    is_widened = any(map(has_exact, f.boxes()))
+    plain = widened(f) if is_widened else f.without_clauses()
+    clauses = [list(map(widened, clause)) for clause in f.clauses] if is_widened else f.clauses
     guard = plain
     # A filter that is read without clauses, though it was not written so, is one clause.
     boxes: list[Iterable[Filter]] = [] if f.clauses else [[plain]]
@@ -132,16 +141,21 @@ def _alternatives(f: Filter) -> Alternatives:
         narrow = sorted(plain.conditions, key=lambda name: len(plain.conditions[name].cuts))[:_GUARDS]
         guard = box({name: plain.conditions[name] for name in narrow})
         boxes = [[plain]]
-    boxes += [[guard.intersection(one) for one in clause] for clause in f.clauses]
+    boxes += [[guard.intersection(one) for one in clause] for clause in clauses]
     for place, clause in enumerate(boxes):
         for alternative in clause:
             builder.add(place, alternative)
-    return Alternatives(f, builder, len(boxes))
+    return Alternatives(f, builder, len(boxes), is_widened)
 
 
 def name_of(f: Filter) -> str:
     """The name of the computed attribute that stands for a filter with clauses."""
     return _REMEMBERED_FILTERS.name_of(f)
+
+
+def is_held_apart(f: Filter) -> bool:
+    """Whether tables hold a filter as a computed attribute."""
+    return bool(f.clauses) or has_exact(f)
 
 
 def is_computed(name: str) -> bool:
@@ -227,6 +241,8 @@ class _Group(NamedTuple):
     """How many clauses the filter of each attribute has."""
     attribute_of: NDArray[np.int64]
     """Of each id in the part, which is a clause: the place of the attribute that it belongs to."""
+    deciding: dict[int, Filter]
+    """By the place of an attribute whose filter was widened: that filter."""
 
 
 class Groups(NamedTuple):
@@ -263,12 +279,17 @@ class Groups(NamedTuple):
             groups = groups[:-1]
         return Groups((*groups, made), delta)
 
-    def found(self, batch: Batch, names: dict[str, int]) -> "tuple[NDArray[np.int64], NDArray[np.int32]]":
-        """Events, and for each of them the number of an attribute that is true of it."""
+    def found(
+        self, batch: Batch, names: dict[str, int], lists: Sequence[ListColumn] = ()
+    ) -> "tuple[NDArray[np.int64], NDArray[np.int32]]":
+        """Events, and for each of them the number of an attribute that is true of it.
+
+        `lists`: the lists of the batch, which itself has them no longer.
+        """
         events: list[NDArray[np.int64]] = [_NO_PLACES]
         numbers: list[NDArray[np.int32]] = [_NO_NUMBERS]
         for group in self.groups:
-            event, which = _found(group, batch, names)
+            event, which = _found(group, batch, names, lists)
             events.append(event)
             numbers.append(group.attributes[which])
         return np.concatenate(events), np.concatenate(numbers)
@@ -329,13 +350,14 @@ class Computed:
 
     def completed(self, batch: Batch, names: dict[str, int]) -> Batch:
         """The batch with the computed attributes that are true of each event, as kernels take it."""
+        given = batch
         if batch.lists:
             batch = self._completed_by_lists(batch, names)
         if not self._clauses.groups:
             return batch
         # What a sample of events has of them was true once.
         old = self._of_clauses[np.minimum(batch.value_attribute, self.seen)]
-        event, number = self._clauses.found(batch, names)
+        event, number = self._clauses.found(batch, names, given.lists)
         return _with_values(batch, event, number, old) if len(event) or old.any() else batch
 
     def _completed_by_lists(self, batch: Batch, names: dict[str, int]) -> Batch:
@@ -371,22 +393,26 @@ def _group(
     first = 0 if before is None else len(before.attributes)
     attribute_of = np.repeat(np.arange(first, first + len(known)), clauses)
     clause = 0 if before is None else len(before.attribute_of)
+    deciding = {first + at: each.filter for at, each in enumerate(known) if each.is_widened}
     builder = ColumnsBuilder(names)
     for each in known:
         builder.extend(each.builder, [clause + place for place in each.builder.ids])
         clause += each.clauses
     columns = builder.build()
     if delta is None:
-        return _Group(Part(compile_table(columns)[0]), numbers, clauses, attribute_of)
+        return _Group(Part(compile_table(columns)[0]), numbers, clauses, attribute_of, deciding)
     delta.insert(columns)
     if before is not None:
         numbers = np.concatenate((before.attributes, numbers))
         clauses = np.concatenate((before.clauses, clauses))
         attribute_of = np.concatenate((before.attribute_of, attribute_of))
-    return _Group(delta.view(), numbers, clauses, attribute_of)
+        deciding = {**before.deciding, **deciding}
+    return _Group(delta.view(), numbers, clauses, attribute_of, deciding)
 
 
-def _found(group: _Group, batch: Batch, names: dict[str, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _found(
+    group: _Group, batch: Batch, names: dict[str, int], lists: Sequence[ListColumn]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Pairs of an event and an attribute of the group that is true of it."""
     found = group.part.match(batch, names, len(group.attribute_of))
     if not len(found.numbers):
@@ -395,7 +421,37 @@ def _found(group: _Group, batch: Batch, names: dict[str, int]) -> tuple[NDArray[
     width = len(group.attributes)
     pairs, counts = np.unique(event * width + group.attribute_of[found.numbers], return_counts=True)
     pairs = pairs[counts == group.clauses[pairs % width]]
+    if group.deciding:
+        whole = with_lists(batch, lists)
+        pairs = pairs[_decided(group, whole, names, (pairs // width).tolist(), (pairs % width).tolist())]
     return pairs // width, pairs % width
+
+
+def _decided(
+    group: _Group, batch: Batch, names: dict[str, int], events: list[int], attributes: list[int]
+) -> NDArray[np.bool_]:
+    """Which of the pairs stay: what a widened filter has found, the filter itself has to admit."""
+    from penstock.matching.elements import lists_of
+    from penstock.matching.plain import value_of
+
+    lists = lists_of(batch)
+    name_of_number = [*names, ""]
+    kept = np.ones(len(events), np.bool_)
+    known, values = -1, {}
+    for at, (event, attribute) in enumerate(zip(events, attributes, strict=True)):
+        f = group.deciding.get(attribute)
+        if f is None:
+            continue
+        if event != known:
+            first = batch.start[event]
+            entries = batch.entries[first : first + batch.count[event]].tolist()
+            values = {
+                name_of_number[batch.value_attribute[v]]: lists[v] if v in lists else value_of(batch, v)
+                for v in entries
+            }
+            known = event
+        kept[at] = f.admits(values)
+    return kept
 
 
 def _entries_of(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

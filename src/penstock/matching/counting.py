@@ -31,6 +31,7 @@ from penstock.matching.paper_table import (
     flatten,
     nbytes,
 )
+from penstock.model.decimals import ExactDecimal
 from penstock.model.events import Event, as_event
 from penstock.model.limits import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN
 from penstock.model.values import Value
@@ -188,9 +189,9 @@ def _encode(value: Value) -> tuple[int, int, bytes]:
     """A value's kind, and what it is as an integer and as bytes."""
     if isinstance(value, str):
         return _STRING, 0, value.encode()
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | ExactDecimal):
         return _OTHER, 0, b""
-    number = canonical_number(value)
+    number = value if isinstance(value, ExactDecimal) else canonical_number(value)
     if isinstance(number, int) and INTEGER_MIN <= number <= INTEGER_MAX:
         return _INTEGER, number, b""
     raise UnsupportedValueError(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.filters.filter import Filter
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, STRING, TIME, TRUE, Batch
+from penstock.matching.batch import DECIMAL, DOUBLE, FALSE, INTEGER, STRING, TIME, TRUE, Batch
 from penstock.matching.columns import Columns, offsets_of, take
 from penstock.matching.compile import shape_of, symbols_of
 from penstock.matching.deaths import Deaths
@@ -377,4 +377,4 @@ def forecast_of(sample: Batch | None) -> Forecast:
 
 
 _FAMILY_OF_STATE: Final = np.full(16, -1, np.int64)
-_FAMILY_OF_STATE[[FALSE, TRUE, INTEGER, DOUBLE, TIME, STRING]] = [0, 0, 1, 1, 2, 3]
+_FAMILY_OF_STATE[[FALSE, TRUE, INTEGER, DOUBLE, TIME, STRING, DECIMAL]] = [0, 0, 1, 1, 2, 3, 1]

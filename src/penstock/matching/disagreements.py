@@ -232,7 +232,8 @@ def _rules(
         plain = wanted[number]
         keys.append((number << 32 | owner)[plain])
         bits.append(mask[plain])
-        for at in np.flatnonzero(~plain).tolist():
+        # Not what nothing can match, which stands under the first of all attributes.
+        for at in np.flatnonzero(~plain & (mask & _KNOWN > 0)).tolist():
             inner = computed[int(number[at])]
             keys.append(np.array([other << 32 | int(owner[at]) for other in inner], np.int64))
             bits.append(np.array(list(inner.values()), np.int64))

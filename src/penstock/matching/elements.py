@@ -41,7 +41,8 @@ class Elements:
     def found(self, column: ListColumn) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Rows of the column, and for each of them the number of an attribute that is true of it."""
         batch, owner = _batch_of_elements(column.rows, self._names)
-        element, number = self._groups.found(self._computed.completed(batch, self._names), self._names)
+        completed = self._computed.completed(batch, self._names)
+        element, number = self._groups.found(completed, self._names, batch.lists)
         width = int(number.max(initial=0)) + 1
         pairs = np.unique(owner[element] * width + number)
         return pairs // width, (pairs % width).astype(np.int32)

@@ -7,6 +7,7 @@ import numpy as np
 
 from penstock.errors import EventError, LimitError, UnsupportedValueError
 from penstock.matching.batch import (
+    DECIMAL,
     DOUBLE,
     FALSE,
     INTEGER,
@@ -18,6 +19,8 @@ from penstock.matching.batch import (
     ListColumn,
     with_lists,
 )
+from penstock.matching.decimals import record_of
+from penstock.model.decimals import ExactDecimal
 from penstock.model.events import Event, Unsupported, flatten
 from penstock.model.values import List, Time, Value
 
@@ -28,6 +31,7 @@ _STATES: Final[dict[type, int]] = {
     Time: TIME,
     str: STRING,
     tuple: LIST,
+    ExactDecimal: DECIMAL,
 }
 
 
@@ -59,8 +63,8 @@ class BatchBuilder:
             self._attribute.append(number)
             state = _STATES[type(value)]
             bits = length = 0
-            if state == STRING:
-                text = value.encode()  # type: ignore[union-attr]
+            if state in (STRING, DECIMAL):
+                text = value.encode() if state == STRING else record_of(value)  # type: ignore[union-attr,arg-type]
                 self._texts.append(text)
                 bits, length = self._text_end, len(text)
                 self._text_end += length

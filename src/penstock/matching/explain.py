@@ -9,6 +9,7 @@ import numpy as np
 from penstock.filters import html
 from penstock.filters.filter import Filter, box
 from penstock.matching.batch import Batch
+from penstock.matching.computed import is_held_apart
 from penstock.matching.kernels.places import FIRST, GRID, OTHER, SIZE
 from penstock.matching.table import Table
 from penstock.model.names import Id, id_order
@@ -57,7 +58,7 @@ def explanations(snapshot: "Snapshot", names: dict[str, int], batch: Batch) -> E
 
 def found_by(table: Table, position: int, f: Filter) -> Filter:
     """The conditions of a filter that its place is about."""
-    if f.clauses:
+    if is_held_apart(f):
         return f
     names = {table.names[slot] for slot in access_slots(table, position)}
     return box({name: states for name, states in f.conditions.items() if name in names})

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.matching.arrival import is_interpreting
-from penstock.matching.batch import DOUBLE, LIST, NAN, TIME, Batch
+from penstock.matching.batch import DECIMAL, DOUBLE, LIST, NAN, TIME, Batch
+from penstock.matching.decimals import decimal_at
 from penstock.matching.elements import lists_of
 from penstock.matching.ids import IdTable
 from penstock.matching.kernels.lines import READY, write_lines
 from penstock.matching.matches import Matches
 from penstock.matching.plain import value_of
+from penstock.model.decimals import write_number
 from penstock.model.nesting import json_value
 from penstock.model.values import List, Time
 
@@ -132,7 +134,7 @@ def _names(
     """
     state, bits, length = batch.value_state, batch.value_bits, batch.value_length
     named = np.flatnonzero(batch.value_attribute == attribute)
-    odd = named[np.isin(state[named], (NAN, DOUBLE, TIME, LIST))]
+    odd = named[np.isin(state[named], (NAN, DOUBLE, TIME, DECIMAL, LIST))]
     if not len(odd):
         return state, bits, length, np.zeros(0, np.uint8)
     encode = msgspec.json.Encoder().encode
@@ -146,6 +148,8 @@ def _names(
         elif state[at] == LIST:
             lists = lists or lists_of(batch)
             text = encode(json_value(lists[at]))
+        elif state[at] == DECIMAL:
+            text = write_number(decimal_at(batch.arena, int(bits[at]))).encode()
         else:
             text = encode(float(bits[at : at + 1].view(np.float64)[0]) if state[at] == DOUBLE else None)
         texts.append(text)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import PenstockError
 from penstock.matching.arrival import is_interpreting
-from penstock.matching.batch import DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.batch import DECIMAL, DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.observe import STATES, count_values
 from penstock.model.events import Skipping, decode_object
@@ -32,6 +32,7 @@ FAMILY_OF_STATE: Final = {
     NAN: Family.NUMBER,
     INTEGER: Family.NUMBER,
     DOUBLE: Family.NUMBER,
+    DECIMAL: Family.NUMBER,
     FALSE: Family.BOOL,
     TRUE: Family.BOOL,
     TIME: Family.TIME,

@@ -12,13 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from penstock.errors import EventError, PenstockError
 from penstock.matching.arrival import is_interpreting
-from penstock.matching.batch import LIST, Batch, with_lists
+from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, LIST, Batch, with_lists
+from penstock.matching.decimals import RECORD_BYTES, record_of
 from penstock.matching.encode import BatchBuilder, columns_of
 from penstock.matching.json_events import WantedNames
 from penstock.matching.kernels import packed_maps
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.json_blocks import PADDING
-from penstock.model.packed import decode_event, decode_list
+from penstock.matching.kernels.packed_values import PACKED_DECIMAL
+from penstock.model.decimals import ExactDecimal
+from penstock.model.packed import decode_decimal, decode_event, decode_list
 from penstock.model.values import List
 
 Buffer = bytes | bytearray | memoryview | NDArray[np.uint8]
@@ -54,6 +57,8 @@ def read_packed(data: Buffer, offsets: ArrayLike, wanted: WantedNames) -> Batch:
     if good < events:
         raise _error(given, int(bounds[good]), int(bounds[good + 1]), good)
     entries = np.arange(size, dtype=np.int32)
+    if scratch[packed_maps.DECIMALS] >= 0:
+        text = _settled(text, state[:size], bits[:size], length[:size])
     batch = Batch(start, count, entries, attribute[:size], state[:size], bits[:size], length[:size], text)
     return _with_lists(batch) if (batch.value_state == LIST).any() else batch
 
@@ -69,6 +74,27 @@ def _with_lists(batch: Batch) -> Batch:
         found.setdefault(int(batch.value_attribute[place]), []).append((place, elements))
     batch.value_bits[places], batch.value_length[places] = 0, 0
     return with_lists(batch, columns_of(found))
+
+
+def _settled(
+    text: NDArray[np.uint8], state: NDArray[np.uint8], bits: NDArray[np.int64], length: NDArray[np.int32]
+) -> NDArray[np.uint8]:
+    """Finish the decimals, whose texts were only checked; their records come behind the text."""
+    records = [text.tobytes()]
+    end = text.size
+    for at in np.flatnonzero(state == PACKED_DECIMAL).tolist():
+        value = decode_decimal(text[bits[at] : bits[at] + length[at]].tobytes())
+        length[at] = 0
+        if isinstance(value, ExactDecimal):
+            records.append(record_of(value))
+            state[at], bits[at], length[at] = DECIMAL, end, RECORD_BYTES
+            end += RECORD_BYTES
+        elif isinstance(value, int):
+            state[at], bits[at] = INTEGER, value
+        else:
+            state[at] = DOUBLE
+            bits[at] = np.float64(value).view(np.int64)
+    return np.frombuffer(b"".join(records), np.uint8).copy()
 
 
 def _read_plainly(given: NDArray[np.uint8], offsets: ArrayLike, wanted: WantedNames) -> Batch:

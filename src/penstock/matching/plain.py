@@ -20,13 +20,15 @@ from penstock.errors import PenstockError, UnknownSubscriptionError
 from penstock.filters.filter import Filter
 from penstock.filters.order import successor
 from penstock.filters.valuesets import ValueSet
-from penstock.matching.batch import DOUBLE, INTEGER, NAN, STRING, TIME, TRUE, Batch, with_lists
+from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, NAN, STRING, TIME, TRUE, Batch, with_lists
 from penstock.matching.columns import ColumnsBuilder, offsets_of
+from penstock.matching.decimals import decimal_at
 from penstock.matching.elements import lists_of
 from penstock.matching.forking import look_after
 from penstock.matching.ids import IdTable, encoded
 from penstock.matching.reading import Conditions
 from penstock.matching.sampling import Sample
+from penstock.model.decimals import ExactDecimal
 from penstock.model.events import Unsupported
 from penstock.model.names import Id, id_order
 from penstock.model.values import Family, Time, Value
@@ -125,6 +127,7 @@ _FAMILIES: Final[dict[type, Family]] = {
     bool: Family.BOOL,
     int: Family.NUMBER,
     float: Family.NUMBER,
+    ExactDecimal: Family.NUMBER,
     str: Family.STRING,
     Time: Family.TIME,
     tuple: Family.LIST,
@@ -267,6 +270,8 @@ def value_of(batch: Batch, at: int) -> Value:
         return float(bits.view(np.float64))
     if state == TIME:
         return Time(int(bits))
+    if state == DECIMAL:
+        return decimal_at(batch.arena, int(bits))
     return float("nan") if state == NAN else bool(state == TRUE)
 
 

@@ -12,7 +12,7 @@ from penstock.filters import valuesets
 from penstock.filters.asked import families_in
 from penstock.filters.filter import NEVER as NEVER_FILTER
 from penstock.filters.filter import Filter, box
-from penstock.filters.order import canonical_number
+from penstock.filters.order import After, canonical_number
 from penstock.filters.valuesets import Presence, ValueSet
 from penstock.filters.wildcards import FOLDED, ONE, REGEX, RUN
 from penstock.matching.columns import NEVER, PATTERN_ONLY, Columns, offsets_of
@@ -316,4 +316,6 @@ def _point(columns: Columns, family: Family, high: int, low: int) -> object:
         return columns.literals[high].decode() + "\0" * low
     bits = np.int64(high if high >= 0 else high ^ 0x7FFFFFFFFFFFFFFF)
     number = canonical_number(float(bits.view(np.float64)))
-    return int(number) + low if low else number
+    if low > 1:
+        number = int(number) + (low >> 1)
+    return After(number) if low & 1 else number

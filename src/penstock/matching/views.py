@@ -12,6 +12,7 @@ from penstock.filters.filter import Filter, box
 from penstock.matching.batch import Batch
 from penstock.matching.columns import offsets_of
 from penstock.matching.compile import compile_table
+from penstock.matching.computed import is_held_apart
 from penstock.matching.deaths import alive_of
 from penstock.matching.kernels.delta import Paths, match_delta
 from penstock.matching.kernels.delta_nodes import ENTRY_FILTER, ENTRY_PLACE, attribute_of_grid
@@ -102,7 +103,7 @@ class View:
 
     def found_by(self, position: int, f: Filter, names: dict[str, int]) -> Filter:
         """The conditions of a filter by which events find it."""
-        if f.clauses:
+        if is_held_apart(f):
             return f
         numbers: set[int] = set()
         # Not the delta's own entries: those of filters that have been removed since are gone.

@@ -97,7 +97,7 @@ def family_of_arrow(kind: "pa.DataType") -> Family | None:
         return Family.LIST if is_readable else None
     tests: Mapping[Family, tuple[Callable[[Any], bool], ...]] = {
         Family.BOOL: (pa.types.is_boolean,),
-        Family.NUMBER: (pa.types.is_integer, pa.types.is_floating),
+        Family.NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
         Family.STRING: (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
         Family.TIME: (pa.types.is_timestamp, pa.types.is_date),
     }
@@ -233,7 +233,7 @@ def _raw_values(array: "pa.Array") -> tuple[list[Any], Callable[[Any], Value] | 
             return array.to_pylist(), to_value
         except UnicodeDecodeError:
             return array.cast(pa.large_binary()).to_pylist(), _decoded
-    return array.to_pylist(), to_value if kind == pa.uint64() else None
+    return array.to_pylist(), to_value if kind == pa.uint64() or pa.types.is_decimal(kind) else None
 
 
 def _value_or_error(value: Any, convert: Callable[[Any], Value]) -> Value | PenstockError | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 import msgspec
 
 from penstock.errors import EventError, LimitError, UnsupportedValueError
+from penstock.model.decimals import ExactDecimal, write_number
 from penstock.model.limits import ATTRIBUTES_MAX, ELEMENTS_MAX, NESTING_MAX, SKIPPED_NAMES_MAX
 from penstock.model.names import check_name
 from penstock.model.nesting import nest
@@ -59,7 +60,7 @@ Unsupported = Literal["refuse", "skip"] | Skipping
 """What to do with a value that has no family: raise an error, or leave the attribute out (and count it)."""
 
 _SKIP_HINT: Final = "unsupported='skip' leaves it out"
-_SCALARS: Final = frozenset({str, int, float, bool, Time})
+_SCALARS: Final = frozenset({str, int, float, bool, Time, ExactDecimal})
 _LISTS: Final = (list, tuple, set, frozenset)
 
 
@@ -314,7 +315,7 @@ def read_as(family: Family, value: Value) -> Value:
     if family is Family.STRING and type(value) is not tuple:
         if isinstance(value, bool):
             return "true" if value else "false"
-        return str(value)
+        return write_number(value) if isinstance(value, ExactDecimal) else str(value)
     if isinstance(value, str):
         text = value.strip()
         if family is Family.TIME:
@@ -322,7 +323,7 @@ def read_as(family: Family, value: Value) -> Value:
         if family is Family.BOOL and text.lower() in ("true", "false"):
             return text.lower() == "true"
         if family is Family.NUMBER and _NUMBER.fullmatch(text):
-            # Digits are an integer, exactly; anything else is the nearest double.
+            # Digits are an integer, exactly; anything else is the nearest double, as in JSON.
             if not _NOT_DIGITS.search(text):
                 return to_value(int(text))
             if not math.isinf(float(text)) or text[-1:].lower() == "f":

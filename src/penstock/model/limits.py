@@ -50,6 +50,15 @@ REGEX_SIZE_MAX: Final = 256
 """Characters, classes and places of a regular expression, each counted as often as it is repeated: so much
 may have to be looked at for each character of a text."""
 
+DECIMAL_DIGITS_MAX: Final = 76
+"""Digits of a decimal that no double stands for: what Arrow's decimal256 holds."""
+
+DECIMAL_PLACES_MAX: Final = 400
+"""Digits of such a decimal after the point: the 324 of the least double, and some more digits."""
+
+DECIMAL_WHOLE_MAX: Final = 308
+"""Digits of such a decimal before the point: so it lies within the range of doubles."""
+
 NUMBER_LENGTH_MAX: Final = 400
 """Characters of a numeric literal: the longest double written in full has 326 digits."""
 

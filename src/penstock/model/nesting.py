@@ -7,6 +7,9 @@ come back as lists, and the records in them as objects.
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
+from penstock.model.decimals import ExactDecimal, write_number
 from penstock.model.limits import NESTING_MAX
 from penstock.model.values import List, Time, Value
 
@@ -38,7 +41,7 @@ def nest_list(elements: List) -> list[Any]:
 
 
 def nested_json(flat: Mapping[str, Value]) -> dict[str, Any]:
-    """The same for JSON, which has no times: they become text."""
+    """The same for JSON, which has no times: they become text. Decimals keep all their digits."""
     return nest({name: json_value(value) for name, value in flat.items()})
 
 
@@ -46,6 +49,8 @@ def json_value(value: Any) -> Any:
     """A value, or a record in a list, as JSON can have it."""
     if type(value) is Time:
         return str(value)
+    if type(value) is ExactDecimal:
+        return msgspec.Raw(write_number(value).encode())
     if type(value) is tuple:
         return [json_value(element) for element in value]
     return nested_json(value) if isinstance(value, Mapping) else value

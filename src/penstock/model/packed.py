@@ -2,15 +2,19 @@
 
 An event without attributes is an empty map; there are no nulls. A bool, an integer, a double and a text are
 what MessagePack has for them; a time is an extension of type TIME_CODE, the eight bytes of its nanoseconds,
-the highest first. A list is an array of at least one element, of which records are flat maps. All limits of
-the model hold. Any form of a number, a text or a length that MessagePack has may be used, also a longer one
-than is needed, and a double of four bytes. Of a name that is there twice the last counts; both count as
-attributes, and both have to be good.
+the highest first. A decimal that no double stands for is an extension of type DECIMAL_CODE, which is text:
+perhaps `-`, 1 to 76 digits without a zero in front, `e`, and the power of ten, as in `-12345678901234567e-2`.
+What has a double may be written so, too, and is that double. A list is an array of at least one element, of
+which records are flat maps. All limits of the model hold. Any form of a number, a text or a length that
+MessagePack has may be used, also a longer one than is needed, and a double of four bytes. Of a name that is
+there twice the last counts; both count as attributes, and both have to be good.
 
 `penstock.matching.kernels.packed_maps` reads the same form, and accepts the same bytes.
 """
 
+import re
 from collections.abc import Mapping
+from decimal import Decimal
 from struct import Struct
 from typing import Annotated, Any, Final, NoReturn
 
@@ -18,9 +22,13 @@ import msgspec
 from msgspec.msgpack import Ext
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
+from penstock.model.decimals import ExactDecimal, Number, number_of
 from penstock.model.events import Event, as_event, check_elements
 from penstock.model.limits import (
     ATTRIBUTES_MAX,
+    DECIMAL_DIGITS_MAX,
+    DECIMAL_PLACES_MAX,
+    DECIMAL_WHOLE_MAX,
     INTEGER_MAX,
     INTEGER_MIN,
     NAME_LENGTH_MAX,
@@ -35,6 +43,14 @@ TIME_CODE: Final = 1
 
 TIME_BYTES: Final = 8
 """The length of a time."""
+
+DECIMAL_CODE: Final = 2
+"""The type of the extension that is a decimal."""
+
+DECIMAL_BYTES_MAX: Final = 1 + DECIMAL_DIGITS_MAX + 1 + 4
+"""The most bytes of a decimal."""
+
+_DECIMAL: Final = re.compile(rb"(-?)([1-9][0-9]{0,%d})e(-?[0-9]{1,3})" % (DECIMAL_DIGITS_MAX - 1))
 
 _TIME: Final = Struct(">q")
 
@@ -60,25 +76,43 @@ _NULL, _BYTES_8, _BYTES_32 = 0xC0, 0xC4, 0xC6
 
 def encode_event(event: Event) -> bytes:
     """The event as bytes."""
-    return _ENCODE(_plain_map(event.attributes))
+    return _ENCODE(_encoded_map(event.attributes))
 
 
-def _plain_map(attributes: dict[str, Value]) -> dict[str, Any]:
+def _encoded_map(attributes: dict[str, Value]) -> dict[str, Any]:
     """Attributes as MessagePack can have them."""
     if _OWN.isdisjoint(map(type, attributes.values())):
         return attributes
-    return {name: _plain(value) for name, value in attributes.items()}
+    return {name: _encoded(value) for name, value in attributes.items()}
 
 
-_OWN: Final = frozenset({Time, tuple})
+_OWN: Final = frozenset({Time, ExactDecimal, tuple})
 
 
-def _plain(value: Value | Event) -> Any:
+def _encoded(value: Value | Event) -> Any:
     if type(value) is Time:
         return Ext(TIME_CODE, _TIME.pack(value.nanoseconds))
+    if type(value) is ExactDecimal:
+        return Ext(DECIMAL_CODE, encode_decimal(value))
     if type(value) is tuple:
-        return [_plain(element) for element in value]
-    return _plain_map(value.attributes) if isinstance(value, Event) else value
+        return [_encoded(element) for element in value]
+    return _encoded_map(value.attributes) if isinstance(value, Event) else value
+
+
+def encode_decimal(value: ExactDecimal) -> bytes:
+    """The bytes of the extension that is a decimal."""
+    sign, digits, exponent = value.as_tuple()
+    return f"{'-' if sign else ''}{''.join(map(str, digits))}e{exponent}".encode()
+
+
+def decode_decimal(data: bytes) -> Number:
+    """The number that the bytes of such an extension are, or UnsupportedValueError."""
+    found = _DECIMAL.fullmatch(data)
+    if found is not None:
+        exponent = int(found[3])
+        if exponent >= -DECIMAL_PLACES_MAX and len(found[2]) + exponent <= DECIMAL_WHOLE_MAX:
+            return number_of(Decimal(data.decode()))
+    raise UnsupportedValueError(f"{data[: DECIMAL_BYTES_MAX + 1]!r} is not a decimal")
 
 
 def encode_mapping(given: Event | Mapping[str, object]) -> bytes:
@@ -136,7 +170,7 @@ def decode_list(data: bytes) -> List:
 
 
 def _converted(value: Ext | list[Any], depth: int = 0) -> Value:
-    return _list(value, depth) if isinstance(value, list) else _time(value)
+    return _list(value, depth) if isinstance(value, list) else _extension(value)
 
 
 def _list(elements: list[Any], depth: int) -> List:
@@ -253,8 +287,10 @@ def _refuse_kind(first: int) -> NoReturn:
     raise UnsupportedValueError(f"a value that is {kind} has no family (bool, number, string, time or list)")
 
 
-def _time(value: Ext) -> Time:
+def _extension(value: Ext) -> Time | Number:
     data = bytes(value.data)
+    if value.code == DECIMAL_CODE:
+        return decode_decimal(data)
     if value.code != TIME_CODE or len(data) != TIME_BYTES:
         raise UnsupportedValueError(
             f"an extension of type {value.code} and {len(data):,} bytes is no value; "

@@ -1,13 +1,15 @@
 """Values and their families.
 
-A value is a bool, a number (a 64-bit integer or a double, compared exactly with one another), a string
-(Unicode, ordered by code point), a time (UTC, nanoseconds) or a list. Python's own comparison of int with
-float and of str with str is exactly that; only time needs a type of its own, because `datetime` stops at
-microseconds. A list is a tuple of values and of records, which are events (`penstock.model.events`).
+A value is a bool, a number (a 64-bit integer, a double or a decimal, in one exact order), a string (Unicode,
+ordered by code point), a time (UTC, nanoseconds) or a list. Python's own comparison of int with float and of
+str with str is exactly that. Decimals that no double stands for have a type of their own (`decimals`), and so
+have times, because `datetime` stops at microseconds. A list is a tuple of values and of records, which are
+events (`penstock.model.events`).
 """
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from enum import IntEnum
 from numbers import Integral, Rational, Real
 from typing import Any, Final, NoReturn, TypeAlias, cast
@@ -15,6 +17,7 @@ from typing import Any, Final, NoReturn, TypeAlias, cast
 import msgspec
 
 from penstock.errors import LimitError, UnsupportedValueError
+from penstock.model.decimals import ExactDecimal, number_of
 from penstock.model.limits import INTEGER_MAX, INTEGER_MIN, STRING_LENGTH_MAX
 from penstock.model.names import is_unicode
 
@@ -121,7 +124,7 @@ def _refuse_time(text: str, why: str) -> NoReturn:
 List: TypeAlias = tuple[Any, ...]
 """A list: a tuple of values and records, none of them null, and at least one."""
 
-Scalar: TypeAlias = bool | int | float | str | Time
+Scalar: TypeAlias = bool | int | float | str | Time | ExactDecimal
 Value: TypeAlias = Scalar | List
 
 
@@ -134,6 +137,7 @@ _FAMILY_OF_TYPE: Final[dict[type, Family]] = {
     bool: Family.BOOL,
     int: Family.NUMBER,
     float: Family.NUMBER,
+    ExactDecimal: Family.NUMBER,
     str: Family.STRING,
     Time: Family.TIME,
     tuple: Family.LIST,
@@ -144,9 +148,9 @@ SCALARS: Final = (Family.BOOL, Family.NUMBER, Family.TIME, Family.STRING)
 
 
 def to_value(value: object) -> Scalar:
-    """Return the value as one of the five Python types that have a family, unchanged in meaning, or raise.
+    """Return the value as one of the six Python types that have a family, unchanged in meaning, or raise.
 
-    Subclasses, numpy scalars, datetimes and dates are taken for what they are; null, bytes, decimals, and
+    Subclasses, numpy scalars, decimals, datetimes and dates are taken for what they are; null, bytes, and
     integers beyond 64 bits have no family. Lists are for `penstock.model.events` to read.
     """
     kind = type(value)
@@ -154,7 +158,7 @@ def to_value(value: object) -> Scalar:
         return _checked_string(cast("str", value))
     if kind is int:
         return _checked_integer(cast("int", value))
-    if kind is float or kind is bool or kind is Time:
+    if kind is float or kind is bool or kind is Time or kind is ExactDecimal:
         return cast("Scalar", value)
     return _convert(value)
 
@@ -197,6 +201,8 @@ def _convert(value: object) -> Scalar:
         return _checked_integer(int(value))
     if isinstance(value, float):
         return float.__float__(value)
+    if isinstance(value, Decimal):
+        return number_of(value)
     if isinstance(value, datetime) and not is_null(value):
         return Time.from_datetime(value)
     if isinstance(value, date) and not is_null(value):

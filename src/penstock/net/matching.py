@@ -18,7 +18,7 @@ from penstock.filters.disagreements import Disagreement
 from penstock.filters.predicate import Predicate
 from penstock.matching import warming
 from penstock.matching.arrival import is_interpreting
-from penstock.matching.computed import name_of
+from penstock.matching.computed import is_held_apart, name_of
 from penstock.matching.matcher import Matcher
 from penstock.model.events import Event
 from penstock.model.schema import Schema
@@ -90,6 +90,7 @@ class Shard:
         """Forget a filter, soon; returns the numbers that are not found any more."""
         del self.numbers[number]
         self._dead += sum(len(clause) for f in predicate.filters for clause in f.clauses)
+        self._dead += sum(is_held_apart(f) for f in predicate.filters if not f.clauses)
         self._removed.append(number)
         # Quicker for many at once.
         return self.flush() if len(self._removed) >= _REMOVED_TOGETHER or not self.numbers else []
@@ -122,7 +123,7 @@ class EngineMatching:
         """Have a filter hashed, and its clauses ready for the matcher."""
         hash(predicate)
         for f in predicate.filters:
-            if f.clauses:
+            if is_held_apart(f):
                 name_of(f)
 
     def add(self, predicate: Predicate) -> None:

@@ -12,7 +12,8 @@ same that are not, never for the wrong way round; a false "may" is all that can 
 A clause of a filter (`penstock.filters.clauses`) demands what all its alternatives demand.
 
 A shape is exact when it tells all there is to know: one filter, each attribute one interval, each end a float
-without rounding. Between exact shapes `may_cover` is `covers`.
+without rounding, or just after one whose next float stands for nothing else. Between exact shapes
+`may_cover` is `covers`.
 
 Why it is sound where a filter is empty and the algebra does not notice: `covers` looks for an event outside f
 attribute by attribute, and finds a rest on the attribute that g leaves free, or lets go beyond the hull,
@@ -20,12 +21,15 @@ whatever the other attributes are. Patterns are the exception (a rest cut in two
 where the whole was not), and so strings with patterns have no hull.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
-from math import inf
+from math import inf, nextafter
 from operator import le
-from typing import Final
+from struct import Struct
+from typing import Any, Final
 
 from penstock.filters.filter import Clause, Filter
+from penstock.filters.order import After, Point, is_exact, rounded_out
 from penstock.filters.predicate import Predicate
 from penstock.filters.valuesets import Presence, ValueSet
 from penstock.model.values import Family
@@ -37,6 +41,9 @@ NO_HULL: Final = -1
 _NEVER: Final = -2
 _PREFIX: Final = 6
 """Bytes of a string that become a number: 257**6 is below 2**53, so that none is rounded."""
+
+_EXACT_INTEGERS: Final = 2**52
+_BITS: Final = Struct(">d")
 
 _Column = tuple[int, float, float, bool]
 """Of one attribute: family, low, high, whether they tell all."""
@@ -159,7 +166,7 @@ def _column(states: ValueSet) -> _Column:
     kind, cuts = states.kind, states.cuts
     if not isinstance(kind, Family) or states.required or states.forbidden:
         return NO_HULL, 0.0, 0.0, False
-    read = _string_end if kind is Family.STRING else _end
+    read = _READ.get(kind, _end)
     low, sure = read(cuts[0])
     if len(cuts) & 1:
         return int(kind), low, inf, sure and len(cuts) == 1
@@ -173,6 +180,23 @@ def _end(point: float) -> tuple[float, bool]:
     return rounded, rounded == point
 
 
+def _number_end(point: Point) -> tuple[float, bool]:
+    """The same for numbers. Just after a double is said as the next double, if that stands for nothing else.
+
+    So a double whose last bit is set, and what is just after it, are never sure.
+    """
+    if is_exact(point):
+        return _number_end(rounded_out(point, is_end=False))[0], False
+    value = point.value if type(point) is After else point
+    rounded, sure = _end(value)
+    sure = sure and _BITS.pack(rounded)[-1] & 1 == 0
+    if type(point) is not After:
+        return rounded, sure
+    if type(value) is int and abs(value) >= _EXACT_INTEGERS:
+        return float(value + 1), False
+    return nextafter(rounded, inf), sure
+
+
 def _string_end(text: str) -> tuple[float, bool]:
     """The first bytes as a number. UTF-8 sorts as the code points do, and an end sorts before any byte."""
     data = text[: _PREFIX + 1].encode(errors="surrogatepass")
@@ -180,6 +204,12 @@ def _string_end(text: str) -> tuple[float, bool]:
     for byte in data[:_PREFIX]:
         number = number * 257 + byte + 1
     return float(number * 257 ** max(0, _PREFIX - len(data))), len(data) <= _PREFIX
+
+
+_READ: Final[dict[Family, Callable[[Any], tuple[float, bool]]]] = {
+    Family.NUMBER: _number_end,
+    Family.STRING: _string_end,
+}
 
 
 def _joined(a: _Column, b: _Column) -> _Column:

@@ -1,8 +1,8 @@
 """Events as rows of a DataFrame: which columns are attributes.
 
 Structs are flattened with dots, nulls are absent attributes, timestamps and dates are times, arrays are
-lists. What a type has no family for (decimals, binary, maps) is refused when a job is built, or left out when
-the caller says so.
+lists. What a type has no family for (binary, maps) is refused when a job is built, or left out when the
+caller says so.
 """
 
 from collections.abc import Iterator
@@ -26,6 +26,7 @@ _FAMILIES: Final = {
     "LongType": Family.NUMBER,
     "FloatType": Family.NUMBER,
     "DoubleType": Family.NUMBER,
+    "DecimalType": Family.NUMBER,
     "StringType": Family.STRING,
     "CharType": Family.STRING,
     "VarcharType": Family.STRING,

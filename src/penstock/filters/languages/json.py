@@ -9,6 +9,7 @@ The operators are those of `constraint.OPPOSITES`. A time is written {"time": "2
 """
 
 import re
+from decimal import Decimal
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +23,8 @@ from penstock.filters.languages.literals import check_text
 from penstock.filters.lists import predicate_of
 from penstock.filters.predicate import Predicate
 from penstock.filters.work import Work
-from penstock.model.limits import DEPTH_MAX, TEXT_LENGTH_MAX
+from penstock.model.decimals import Number, read_number, write_number
+from penstock.model.limits import DEPTH_MAX, NUMBER_LENGTH_MAX, TEXT_LENGTH_MAX
 from penstock.model.values import Time
 
 
@@ -37,7 +39,13 @@ class _Node(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     negated: "_Node | msgspec.UnsetType" = msgspec.field(default=msgspec.UNSET, name="not")
 
 
-_DECODER: Final = msgspec.json.Decoder(_Node)
+class _Written(str):
+    """A number as it is written, with a point or an exponent: what it is, its constraint finds out."""
+
+    __slots__ = ()
+
+
+_DECODER: Final = msgspec.json.Decoder(_Node, float_hook=_Written)
 _BYTE: Final = re.compile(r"\(byte (\d+)\)")
 _ELEMENT_NODE: Final = '{"attribute": "this", "op": "=", "value": "red"}'
 _NODE: Final = 'a constraint {"attribute": …, "op": …, "value": …}, or {"all": […]}, {"any": […]}, {"not": …}'
@@ -134,6 +142,8 @@ def _constraint(node: _Node, path: str, depth: int, source: _Source) -> Constrai
             value = _asked(value, path, depth, source) if of_elements else _value(value)
         elif node.op.endswith("any"):
             raise FilterError(f"{node.op} takes a condition on elements, such as {_ELEMENT_NODE}")
+        elif type(value) is _Written:
+            value = _value(value)
         return Constraint(node.attribute, node.op, value)  # type: ignore[arg-type]
     except LimitError:
         raise
@@ -147,12 +157,21 @@ def _asked(value: dict[str, object], path: str, depth: int, source: _Source) -> 
 
 
 def _value(value: object) -> object:
+    if type(value) is _Written:
+        return _number(value)
     if type(value) is not dict:
         return value
     moment = value.get("time") if len(value) == 1 else None
     if not isinstance(moment, str):
         raise FilterError('an object as a value is a time: {"time": "2013-01-31T05:00:00Z"}')
     return Time.parse(moment)
+
+
+def _number(literal: str) -> Number:
+    if len(literal) > NUMBER_LENGTH_MAX:
+        what = f"a number has {len(literal):,} characters"
+        raise LimitError(what, "NUMBER_LENGTH_MAX", NUMBER_LENGTH_MAX)
+    return read_number(literal)
 
 
 def _plain(expression: Expression) -> object:
@@ -171,4 +190,6 @@ def _plain(expression: Expression) -> object:
 
 
 def _plain_value(value: object) -> object:
+    if isinstance(value, Decimal):
+        return msgspec.Raw(write_number(value).encode())  # type: ignore[arg-type]
     return {"time": str(value)} if isinstance(value, Time) else value

@@ -85,14 +85,17 @@ def integer_range(number_offsets: Array, number_high: Array, first: Array, size:
 
 @kernel
 def integer_codes(
-    number_offsets: Array, number_high: Array, first: Array, offsets: Array, codes: Array
+    number_offsets: Array, number_high: Array, number_low: Array, first: Array, offsets: Array, codes: Array
 ) -> None:
     """The code of each integer of each slot's range."""
     for s in range(len(first)):
         at = number_offsets[s]
         for i in range(offsets[s], offsets[s + 1]):
             key = key_of_bits(np.float64(first[s] + i - offsets[s]).view(np.int64))
-            while at < number_offsets[s + 1] and number_high[at] <= key:
+            while at < number_offsets[s + 1] and (
+                number_high[at] < key
+                or (number_high[at] == key and (len(number_low) == 0 or number_low[at] == 0))
+            ):
                 at += 1
             codes[i] = NUMBERS + at - number_offsets[s]
 

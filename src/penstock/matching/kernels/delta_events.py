@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.matching.kernels.delta_keys import STRINGS
+from penstock.matching.kernels.delta_keys import BETWEEN, NUMBERS, STRINGS
 from penstock.matching.kernels.delta_nodes import (
     ENTRY_FILTER,
     ENTRY_HIGH,
@@ -89,6 +89,10 @@ def _scan(
             high = entries[e, ENTRY_HIGH]
             if test <= RANGE_TESTS:
                 ok = families[v] == test and key[v] >= low and key[v] <= high
+                if not ok and test == NUMBERS and families[v] == BETWEEN:
+                    candidates[n] = entries[e, ENTRY_FILTER] & ~1
+                    n += 1
+                    continue
             elif test == SHORT_TEXT:
                 ok = families[v] == STRINGS and key[v] == low and value_length[v] == high
             elif test == SHORT_SUFFIX:
@@ -191,6 +195,8 @@ def match_events(
                 path[steps, 1] = grid_of(name, PRESENT_SPACE, 0)
                 steps += 1
             space = np.int64(families[v])
+            if space == BETWEEN:
+                space = np.int64(NUMBERS)
             if space < 0:
                 continue
             if (flag >> space) & 1:
@@ -320,7 +326,7 @@ def match_events(
                 what = tests[c, TEST_WHAT]
                 v = np.int64(at[what & ATTRIBUTE_MASK]) - 1
                 test = what >> TEST_SHIFT
-                if test <= RANGE_TESTS:
+                if test <= RANGE_TESTS and (v < 0 or families[v] != BETWEEN):
                     # A range of keys of one family; most conditions are.
                     ok = v >= 0 and families[v] == test
                     ok = ok and key[v] >= tests[c, TEST_LOW] and key[v] <= tests[c, TEST_HIGH]

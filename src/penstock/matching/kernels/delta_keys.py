@@ -2,12 +2,19 @@
 
 import numpy as np
 
-from penstock.matching.batch import DOUBLE, INTEGER, LIST, NAN, STRING, TIME, Batch
+from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, LIST, NAN, STRING, TIME, Batch
 from penstock.matching.kernels.jit import ZERO, inlined, kernel, leaf
-from penstock.matching.kernels.search import Array, hash_bytes, key_of_bits
+from penstock.matching.kernels.search import Array, hash_bytes, key_of_bits, record_key
 
 STRINGS = 3
 """The family of strings; bools are 0, numbers 1, times 2."""
+
+NUMBERS = 1
+BETWEEN = 4
+"""What stands for the family of numbers where the key of a value does not say all about it."""
+
+_NO_POINT = np.int64(2**63 - 1)
+"""The key of no number."""
 
 _EXACT_INTEGERS = 2**53
 _LEAST = np.int64(-(2**63))
@@ -20,7 +27,7 @@ def family_of(state: int) -> int:
     """The family of a value, from 0; NaN and lists have none here."""
     if state == STRING:
         family = STRINGS
-    elif state == INTEGER or state == DOUBLE:
+    elif state == INTEGER or state == DOUBLE or state == DECIMAL:
         family = 1
     elif state == TIME:
         family = 2
@@ -103,13 +110,18 @@ def value_keys(
                 # The greatest double not above it, and what is left over.
                 if double >= 9223372036854775808.0 or np.int64(double) > bits:
                     double_bits += -1 if double > 0 else 1
-                low[v] = bits - np.int64(np.int64(double_bits).view(np.float64))
+                low[v] = 2 * (bits - np.int64(np.int64(double_bits).view(np.float64)))
             key[v] = key_of_bits(double_bits)
+        elif state == DECIMAL:
+            key[v], low[v] = record_key(arena, bits)
         elif state == TIME:
             key[v] = bits
         else:
             key[v] = np.int64(state) - 2
         exact[v] = key[v]
+        if low[v] != 0:
+            exact[v] = _NO_POINT
+            families[v] = BETWEEN
 
 
 @kernel

@@ -58,8 +58,6 @@ _K1 = np.uint64(0x9E3779B97F4A7C15)
 _K2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _K3 = np.uint64(0x165667B19E3779F9)
 _GREATEST = np.int64(2**63 - 1)
-_LEAST_EXACT = -(2.0**53)
-_MOST_EXACT = 2.0**53
 
 _WIDE = 60
 """Stretches of this level are so few that those of the highest do as well."""
@@ -158,19 +156,9 @@ def _are_points(kind: int, first: int, last: int, cut_high: Array, cut_low: Arra
         return False
     for i in range(first, last, 2):
         high = cut_high[i]
-        if kind == _STRING:
+        if kind == _STRING or kind == _NUMBER:
+            # Not integers that no double holds: their keys are those of others, too.
             single = cut_high[i + 1] == high and cut_low[i] == 0 and cut_low[i + 1] == 1
-        elif kind == _NUMBER:
-            # Beyond what doubles tell apart, integers lie between neighbours.
-            bits = high if high >= 0 else high ^ _GREATEST
-            double = np.int64(bits).view(np.float64)
-            single = (
-                cut_high[i + 1] == high + 1
-                and cut_low[i] == 0
-                and cut_low[i + 1] == 0
-                and double > _LEAST_EXACT
-                and double < _MOST_EXACT
-            )
         else:
             single = cut_high[i + 1] == high + 1
         if not single:

@@ -87,8 +87,12 @@ def write_test(
             tests[c, TEST_LOW] = begin
             tests[c, TEST_HIGH] = end if cuts == 2 else _GREATEST
             return
-    if cut_low[first] != 0 or (cuts == 2 and cut_low[last - 1] != 0):
-        return
+    elif kind == _NUMBER:
+        # Just after a double comes the key of the next: other values are tested slowly (`BETWEEN`).
+        if cut_low[first] > 1 or cut_low[last - 1] > 1:
+            return
+        begin += np.int64(cut_low[first])
+        end += np.int64(cut_low[last - 1])
     tests[c, TEST_WHAT] = (np.int64(kind - 1) << TEST_SHIFT) | name
     tests[c, TEST_LOW] = begin
     tests[c, TEST_HIGH] = end - 1 if cuts == 2 else _GREATEST

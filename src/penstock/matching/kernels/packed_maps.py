@@ -22,7 +22,7 @@ from penstock.matching.kernels.json_names import (
     is_same,
 )
 from penstock.matching.kernels.json_values import Table
-from penstock.matching.kernels.packed_values import find_text, is_text, read_value
+from penstock.matching.kernels.packed_values import PACKED_DECIMAL, find_text, is_text, read_value
 from penstock.model.limits import ATTRIBUTES_MAX, NAME_LENGTH_MAX
 
 ATTRIBUTE_BYTES_MIN: Final = 3
@@ -35,10 +35,11 @@ _GUESS_WIDTH: Final = 3
 _FROM, _SPAN, _ATTRIBUTE = range(_GUESS_WIDTH)
 _PLACES: Final = _GUESSES * _GUESS_WIDTH
 
-SCRATCH: Final = _PLACES
+DECIMALS: Final = _PLACES
+SCRATCH: Final = _PLACES + 1
 """How long the scratch array is, full of -1, besides an item for each name. It has first the guesses: for the
 first, second, … attribute of an event where its name was last found, how long that was, and its number. Then
-comes for each name where in the table its value was last written."""
+comes whether there was a decimal, and for each name where in the table its value was last written."""
 
 
 @outlined
@@ -99,15 +100,17 @@ def _read_event(
         at = read_value(text, at, stop, values, table)
         if at < 0:
             return FAILED
+        if states[values] == PACKED_DECIMAL:
+            scratch[DECIMALS] = 1
         if attribute >= 0:
-            place = scratch[_PLACES + attribute]
+            place = scratch[SCRATCH + attribute]
             if place >= first:
                 # The name was there before: the last counts.
                 states[place] = states[values]
                 bits[place] = bits[values]
                 lengths[place] = lengths[values]
             else:
-                scratch[_PLACES + attribute] = values
+                scratch[SCRATCH + attribute] = values
                 attributes[values] = attribute
                 values += 1
     return values if at == stop else FAILED

@@ -22,12 +22,15 @@ from penstock.matching.kernels.json_blocks import (
 from penstock.matching.kernels.json_values import Table
 from penstock.model.limits import (
     ATTRIBUTES_MAX,
+    DECIMAL_DIGITS_MAX,
+    DECIMAL_PLACES_MAX,
+    DECIMAL_WHOLE_MAX,
     ELEMENTS_MAX,
     NAME_LENGTH_MAX,
     NESTING_MAX,
     STRING_LENGTH_MAX,
 )
-from penstock.model.packed import TIME_BYTES, TIME_CODE
+from penstock.model.packed import DECIMAL_BYTES_MAX, DECIMAL_CODE, TIME_BYTES, TIME_CODE
 
 _POSITIVE_LAST: Final = 0x7F
 _MAP, _MAP_LAST, _MAP_16, _MAP_32 = 0x80, 0x8F, 0xDE, 0xDF
@@ -38,9 +41,14 @@ _EXTENSION_8, _EXTENSION_16, _EXTENSION_32 = 0xC7, 0xC8, 0xC9
 _SINGLE, _DOUBLE = 0xCA, 0xCB
 _UNSIGNED_8, _UNSIGNED_64 = 0xCC, 0xCF
 _SIGNED_8, _SIGNED_64 = 0xD0, 0xD3
-_EXTENSION_OF_8: Final = 0xD7
+_EXTENSION_OF_1, _EXTENSION_OF_16 = 0xD4, 0xD8
 _TEXT_8, _TEXT_16, _TEXT_32 = 0xD9, 0xDA, 0xDB
 _NEGATIVE: Final = 0xE0
+
+PACKED_DECIMAL: Final = 18
+"""The state of a decimal whose text was checked, and that Python reads."""
+
+_MINUS, _E, _ZERO, _NINE = 0x2D, 0x65, 0x30, 0x39
 
 _WITHOUT_SIGN: Final = 2**63 - 1
 _INFINITY: Final = 0x7FF0_0000_0000_0000
@@ -157,21 +165,59 @@ def _read_number(text: Bytes, at: int, place: int, table: Table) -> int:
 
 
 @outlined
-def _read_time(text: Bytes, at: int, place: int, table: Table) -> int:
-    _attribute, states, bits, _lengths = table
+def _is_decimal(text: Bytes, at: int, stop: int) -> bool:
+    """Whether from here to there is the text of a decimal, within its limits."""
+    if text[at] == _MINUS:
+        at += 1
+    first = at
+    while at < stop and _ZERO <= text[at] <= _NINE:
+        at += 1
+    digits = at - first
+    if digits < 1 or digits > DECIMAL_DIGITS_MAX or text[first] == _ZERO or at >= stop or text[at] != _E:
+        return False
+    at += 1
+    sign = 1
+    if at < stop and text[at] == _MINUS:
+        sign = -1
+        at += 1
+    if at >= stop or stop - at > 3:
+        return False
+    exponent = 0
+    while at < stop:
+        if text[at] < _ZERO or text[at] > _NINE:
+            return False
+        exponent = 10 * exponent + (text[at] - _ZERO)
+        at += 1
+    exponent *= sign
+    return bool(exponent >= -DECIMAL_PLACES_MAX and digits + exponent <= DECIMAL_WHOLE_MAX)
+
+
+@outlined
+def _read_extension(text: Bytes, at: int, stop: int, place: int, table: Table) -> int:
+    """Read a time or a decimal."""
+    _attribute, states, bits, lengths = table
     head = text[at]
     code = at + 1
-    if head != _EXTENSION_OF_8:
+    if head >= _EXTENSION_OF_1:
+        length = 1 << (head - _EXTENSION_OF_1)
+    else:
         word = high_word_at(text, code)
         size = 1 << (head - _EXTENSION_8)
-        if word >> (64 - 8 * size) != TIME_BYTES:
-            return FAILED
+        length = word >> (64 - 8 * size) & 0xFFFF_FFFF
         code += size
-    if text[code] != TIME_CODE:
-        return FAILED
-    states[place] = TIME
-    bits[place] = high_word_at(text, code + 1)
-    return code + 1 + TIME_BYTES
+    begin = code + 1
+    if text[code] == TIME_CODE and length == TIME_BYTES:
+        states[place] = TIME
+        bits[place] = high_word_at(text, begin)
+        return begin + TIME_BYTES
+    if text[code] == DECIMAL_CODE and length <= DECIMAL_BYTES_MAX and begin + length <= stop:
+        if not _is_decimal(text, begin, begin + length):
+            return FAILED
+        states[place] = PACKED_DECIMAL
+        bits[place] = begin
+        lengths[place] = length
+        return begin + length
+    return FAILED
 
 
 @inlined
@@ -298,8 +344,8 @@ def _read_scalar(text: Bytes, at: int, stop: int, place: int, table: Table) -> i
         states[place] = TRUE if head == _TRUE else FALSE
         bits[place] = 0
         end = at + 1
-    elif head == _EXTENSION_OF_8 or _EXTENSION_8 <= head <= _EXTENSION_32:
-        end = _read_time(text, at, place, table)
+    elif _EXTENSION_OF_1 <= head <= _EXTENSION_OF_16 or _EXTENSION_8 <= head <= _EXTENSION_32:
+        end = _read_extension(text, at, stop, place, table)
     else:
         end = FAILED
     return end if end <= stop else FAILED

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.matching.batch import DOUBLE, INTEGER, LIST, STRING, TIME, Batch
+from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, LIST, STRING, TIME, Batch
 from penstock.matching.kernels.folding import fold_bytes
 from penstock.matching.kernels.jit import ZERO, inlined, kernel, leaf
 from penstock.matching.kernels.patterns import (
@@ -31,6 +31,7 @@ from penstock.matching.kernels.search import (
     hash_bytes,
     is_before,
     key_of_bits,
+    record_key,
     same_bytes,
 )
 
@@ -54,7 +55,7 @@ class Cells(NamedTuple):
     number_offsets: Array
     number_high: Array
     number_low: Array
-    """What large integers have beyond a double; empty where no cut has anything."""
+    """Twice what large integers have beyond a double, and 1 more just after; empty where all are 0."""
     integer_first: Array
     integer_offsets: Array
     integer_codes: Array
@@ -282,7 +283,7 @@ def _resolve_values(
                 if double >= 9223372036854775808.0 or np.int64(double) > value:
                     bits += -1 if double > 0 else 1
                 high = key_of_bits(bits)
-                low = value - np.int64(np.int64(bits).view(np.float64))
+                low = 2 * (value - np.int64(np.int64(bits).view(np.float64)))
             codes[v] = _number_code(number_offsets, number_high, number_low, slot, high, low)
         elif state == TIME:
             first = time_offsets[slot]
@@ -290,6 +291,9 @@ def _resolve_values(
             codes[v] = times_start(number_offsets, slot) + below
         elif state == LIST:
             codes[v] = LISTS
+        elif state == DECIMAL:
+            high, low = record_key(arena, value)
+            codes[v] = _number_code(number_offsets, number_high, number_low, slot, high, low)
         else:
             codes[v] = state
     return len(value_state), total, epoch, 0

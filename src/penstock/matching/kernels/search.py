@@ -115,9 +115,19 @@ def key_of_bits(bits: int) -> int:
     return bits if bits >= 0 else bits ^ _SIGN
 
 
+@inlined
+def record_key(arena: Array, at: int) -> tuple[int, int]:
+    """The key of the gap that a decimal lies in, from its record (`penstock.matching.decimals`)."""
+    low = np.int64(arena[at + 8]) | (np.int64(arena[at + 9]) << 8)
+    return np.int64(read_word(arena, at)), low
+
+
 @kernel
 def keys_of_integers(values: Array, high: Array, low: Array) -> None:
-    """Each integer as the key of the greatest double not above it, and what is left over."""
+    """Each integer as the key of the greatest double not above it, and twice what is left over.
+
+    What lies just after a number, between it and the next, has a number more in `low`.
+    """
     double = np.empty(1, np.float64)
     bits = double.view(np.int64)
     for i in range(len(values)):
@@ -127,7 +137,7 @@ def keys_of_integers(values: Array, high: Array, low: Array) -> None:
             # The nearest double may lie above; step down to the one below. 2**63 is no int64.
             if double[0] >= 9223372036854775808.0 or np.int64(double[0]) > value:
                 bits[0] += -1 if double[0] > 0 else 1
-            low[i] = value - np.int64(double[0])
+            low[i] = 2 * (value - np.int64(double[0]))
         else:
             low[i] = 0
         high[i] = key_of_bits(bits[0])

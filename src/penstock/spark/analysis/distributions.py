@@ -60,7 +60,7 @@ class AttributeProfile(msgspec.Struct, frozen=True):
         if family is Family.BOOL:
             return text == "true"
         if family is Family.NUMBER:
-            return float(text) if self.type in _DOUBLES else int(text)
+            return float(text) if _has_doubles(self.type) else int(text)
         return Time.parse(text) if family is Family.TIME else text
 
     def listed(self) -> dict[Value, int]:
@@ -81,6 +81,11 @@ class AttributeProfile(msgspec.Struct, frozen=True):
         """Values that stand for those that are neither listed nor in bins."""
         texts = self.others or [text for text in (self.min,) if text is not None]
         return [self.value(text) for text in texts]
+
+
+def _has_doubles(kind: str) -> bool:
+    """Whether a profile has the values of a type as doubles."""
+    return kind in _DOUBLES or kind.startswith("decimal")
 
 
 def read_profile(profile: "DataFrame | Iterable[Row | AttributeProfile]") -> list[AttributeProfile]:
@@ -207,7 +212,7 @@ def _drawn(
     values = [choices[at] if at < len(choices) else rest[row] for row, at in enumerate(picks.tolist())]
     kinds = {
         Family.BOOL: pa.bool_(),
-        Family.NUMBER: pa.float64() if profile.type in _DOUBLES else pa.int64(),
+        Family.NUMBER: pa.float64() if _has_doubles(profile.type) else pa.int64(),
         Family.STRING: pa.string(),
         Family.TIME: pa.timestamp("ns", tz="UTC"),
     }

@@ -18,9 +18,11 @@ import msgspec
 
 from penstock.errors import FilterError, PenstockError
 from penstock.filters.filter import box
+from penstock.filters.order import After
 from penstock.filters.parsing import LANGUAGES, Language, parse
 from penstock.filters.predicate import Predicate, of_canonical
 from penstock.filters.valuesets import Presence, ValueSet
+from penstock.model.decimals import ExactDecimal
 from penstock.model.values import Family
 from penstock.routing.shape import Shape, shape_of
 from penstock.spark.choices import check_choice
@@ -95,7 +97,13 @@ def encode(predicate: Predicate) -> bytes:
     return _ENCODER.encode(
         [
             [
-                (name, int(states.kind), states.cuts, _plain(states.required), _plain(states.forbidden))
+                (
+                    name,
+                    int(states.kind),
+                    _plain_cuts(states),
+                    _plain(states.required),
+                    _plain(states.forbidden),
+                )
                 for name, states in f.conditions.items()
             ]
             for f in predicate.filters
@@ -113,7 +121,7 @@ def decode(data: bytes) -> Predicate:
                 {
                     name: ValueSet(
                         Family(kind) if kind in _FAMILIES else Presence(kind),
-                        cuts,
+                        tuple(map(_point, cuts)) if kind == Family.NUMBER else cuts,
                         _patterns(required),
                         _patterns(forbidden),
                     )
@@ -160,6 +168,25 @@ def parse_row(name: str | None, texts: list[str], count: int, language: Language
         return name, data, *place_of(shape_of(predicate), data), None
     except PenstockError as error:
         return name, *nothing, str(error)
+
+
+def _plain_cuts(states: ValueSet) -> tuple[Any, ...]:
+    """Cuts as plain values: a place just after a number as a list, a decimal without a double as text."""
+    if states.kind is not Family.NUMBER:
+        return states.cuts
+    return tuple(
+        [_plain_number(cut.value)] if type(cut) is After else _plain_number(cut) for cut in states.cuts
+    )
+
+
+def _plain_number(number: Any) -> Any:
+    return str(number) if type(number) is ExactDecimal else number
+
+
+def _point(plain: Any) -> Any:
+    if isinstance(plain, list | tuple):
+        return After(_point(plain[0]))
+    return ExactDecimal(plain) if isinstance(plain, str) else plain
 
 
 def _plain(patterns: tuple[str, ...]) -> tuple[bytes, ...]:

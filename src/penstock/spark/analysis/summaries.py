@@ -35,7 +35,8 @@ class Usable(NamedTuple):
     """The values of a column that events can have, and how many there were besides."""
 
     values: "pa.Array"
-    """Integers (also for bools and nanoseconds of times), doubles or strings; no null, no NaN, no -0.0."""
+    """Integers (also for bools and nanoseconds of times), doubles (also for decimals, rounded) or strings; no
+    null, no NaN, no -0.0."""
     nan: int
     unusable: int
     """Times outside of 64-bit nanoseconds; strings that are not UTF-8 or longer than a string may be."""
@@ -75,6 +76,9 @@ def usable(array: "pa.Array") -> Usable:
         return _usable_texts(array)
     if family is Family.TIME:
         return _usable_times(array)
+    if pa.types.is_decimal(array.type):
+        # By way of text, which rounds correctly: what prints alike is counted together.
+        array = array.cast(pa.string()).cast(pa.float64())
     if not pa.types.is_floating(array.type):
         return Usable(array.cast(pa.int64()), 0, 0)
     # Adding zero makes 0.0 of -0.0.

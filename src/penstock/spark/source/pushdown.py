@@ -7,7 +7,7 @@ same of a row and of its event only for some columns and operators, which depend
 - *exact*: the event matches if and only if the filter is true of its row. Spark need not look again.
 - *implied*: the event matches if the filter is true of its row, and perhaps otherwise. The network leaves out
   what it can, and Spark looks again. So it is with `x > 5` on a column of integers: 5.5 matches, and its
-  row is null.
+  row is null. It is the same with decimals, and with decimals between doubles on a column of doubles.
 - nothing: Spark looks alone. So it is with `is null`, with integers that doubles round, with NaN where it is
   kept (to Spark it is greater than all numbers, to Penstock it is no number), and with columns of floats.
 
@@ -17,6 +17,7 @@ pass, and Spark looks again.
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.datasource import (
@@ -159,11 +160,14 @@ def _compared(name: str, operator: str, value: Any, kind: "pa.DataType", keep_na
         return Pushed(normalise(Constraint(name, operator, value)), exact=True)
     if pa.types.is_signed_integer(kind) and _are(values, int):
         return Pushed(normalise(Constraint(name, operator, value)), exact=operator in _ONE_OF)
+    if pa.types.is_decimal(kind) and _are(values, Decimal, int):
+        return Pushed(normalise(Constraint(name, operator, value)), exact=operator in _ONE_OF)
     if pa.types.is_float64(kind) and _are(values, float, int):
         if keep_nan and operator not in _NEVER_NAN:
             return None
         if all(-_ROUNDED < one < _ROUNDED for one in values):
-            return Pushed(normalise(Constraint(name, operator, value)), exact=True)
+            # Decimals that no double stands for match `x > 5` as well, and their rows are null.
+            return Pushed(normalise(Constraint(name, operator, value)), exact=operator in _ONE_OF)
     if pa.types.is_timestamp(kind) and _are(values, datetime):
         ticks = [_nanoseconds(one) for one in values]
         return _or_text(name, _in_microseconds(name, operator, ticks))

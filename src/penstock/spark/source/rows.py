@@ -6,7 +6,9 @@ value that the column cannot hold:
 
 - text is for strings, bool for bools, and neither for anything else;
 - a column of integers takes numbers that are integers and fit, also when they came as doubles;
-- a column of doubles takes all numbers, integers rounded as Spark would, and NaN as null unless it is kept;
+- a column of doubles takes all numbers but decimals that no double stands for; integers are rounded as Spark
+  would, and NaN is null unless it is kept;
+- a column of decimals takes finite numbers of as many digits as it has, before and after the point;
 - an array takes lists, if it can hold every element; an array of structs takes lists of records;
 - timestamps take times, in whole microseconds, and dates those that are midnight in UTC; both also take text
   that is a time (`2024-01-31T05:00:00Z`), since JSON has no other way to write one.
@@ -16,13 +18,16 @@ What a column cannot hold is counted (`Misfits`), and said in the log of the tas
 `penstock.spark.source.pushdown` rests on exactly this.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from penstock.errors import EventError, InputError, UnsupportedValueError
 from penstock.model.arrow import family_of_arrow, has_elements, is_arrow_list
+from penstock.model.decimals import ExactDecimal, canonical_number, exact
 from penstock.model.events import Event
 from penstock.model.names import check_name
 from penstock.model.nesting import nested_json
@@ -40,7 +45,9 @@ DAY: Final = 86_400 * 10**9
 MICROSECOND: Final = 1_000
 """Nanoseconds of a microsecond, which is the finest that Spark has."""
 
-_HOLDS: Final = "bool, whole number, float, double, string, timestamp, date, or a struct or an array of these"
+_HOLDS: Final = (
+    "bool, whole number, float, double, decimal, string, timestamp, date, or a struct or an array of these"
+)
 
 
 def arrow_schema(schema: "StructType") -> "pa.Schema":
@@ -140,7 +147,7 @@ def _column(
         for had, value in zip(given, values, strict=True):
             if value is None and had is not None and had == had:
                 raise InputError(
-                    f"{name!r:.80} is {had!s:.60} ({type(had).__name__.lower()}) in an event, which a "
+                    f"{name!r:.80} is {had!s:.60} ({_kind_of(had)}) in an event, which a "
                     f"column of type {field.type} cannot hold; option('mismatch', 'null') makes it null"
                 )
     if not field.nullable and not prefix and None in values:
@@ -151,6 +158,10 @@ def _column(
         ticks = pa.int32() if pa.types.is_date(field.type) else pa.int64()
         return pa.array(values, ticks).cast(field.type)
     return pa.array(values, field.type)
+
+
+def _kind_of(value: Value) -> str:
+    return "decimal" if isinstance(value, Decimal) else type(value).__name__.lower()
 
 
 def _struct(
@@ -190,6 +201,8 @@ def _converter(kind: "pa.DataType", keep_nan: bool) -> Callable[[Value], object]
         return _to_integer(2 ** (kind.bit_width - 1))
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
         return _to_double if keep_nan else lambda value: None if value != value else _to_double(value)
+    if pa.types.is_decimal(kind):
+        return _to_decimal(kind.precision, kind.scale)
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         return _to_microseconds
     if pa.types.is_date32(kind):
@@ -272,6 +285,20 @@ def _to_integer(end: int) -> Callable[[Value], int | None]:
         if type(value) is float and value.is_integer() and -end <= value < end:
             return int(value)
         return None
+
+    return convert
+
+
+def _to_decimal(precision: int, scale: int) -> Callable[[Value], Decimal | None]:
+    end = Decimal(10) ** (precision - scale)
+
+    def convert(value: Value) -> Decimal | None:
+        if type(value) not in (int, float, ExactDecimal) or not math.isfinite(value):  # type: ignore[arg-type]
+            return None
+        number = exact(canonical_number(value))  # type: ignore[arg-type]
+        places = number.as_tuple().exponent
+        assert isinstance(places, int)  # noqa: S101 - it is finite
+        return number if abs(number) < end and places >= -scale else None
 
     return convert
 
