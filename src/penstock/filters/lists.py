@@ -49,7 +49,9 @@ def condition(predicate: "Predicate") -> Condition:
         raise LimitError(what, "ELEMENT_FILTERS_MAX", ELEMENT_FILTERS_MAX)
     if any(f.clauses for f in predicate.filters):
         raise FilterError("a condition on elements has more alternatives than can be written out")
-    return predicate.to_sql()
+    asked = predicate.to_sql()
+    _remember(asked, predicate)
+    return asked
 
 
 def alternatives(predicate: "Predicate") -> tuple[Condition, ...]:
@@ -61,12 +63,25 @@ def alternatives(predicate: "Predicate") -> tuple[Condition, ...]:
     return tuple(sorted(of_canonical((f,)).to_sql() for f in predicate.filters))
 
 
-@lru_cache(maxsize=_REMEMBERED)
 def predicate_of(asked: Condition) -> "Predicate":
     """The predicate that a condition is."""
-    from penstock.filters.languages.sql import parse
+    known = _PREDICATES.get(asked)
+    if known is None:
+        from penstock.filters.languages.sql import parse
 
-    return parse(asked)
+        known = parse(asked)
+        _remember(asked, known)
+    return known
+
+
+_PREDICATES: "Final[dict[Condition, Predicate]]" = {}
+"""Conditions of late, which need not be read."""
+
+
+def _remember(asked: Condition, predicate: "Predicate") -> None:
+    if len(_PREDICATES) >= _REMEMBERED:
+        _PREDICATES.clear()
+    _PREDICATES[asked] = predicate
 
 
 def filters_of(asked: Condition) -> "tuple[Filter, ...]":

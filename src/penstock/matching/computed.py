@@ -99,6 +99,13 @@ class _Remembered:
             self._remember(name, _alternatives(f))
         return name
 
+    def name_of_list(self, attribute: str, asked: lists.Condition) -> str:
+        name = f"any({sql.write_name(attribute)} where {asked})".ljust(NAME_LENGTH_MAX + 1)
+        if name not in self._known:
+            states = ValueSet(Family.LIST, (0,), () if asked == lists.ANY else (asked,))
+            self._remember(name, _alternatives(box({attribute: states})))
+        return name
+
     def get(self, name: str) -> Alternatives:
         known = self._known.get(name)
         if known is None:
@@ -202,14 +209,10 @@ def lowered(conditions: Mapping[str, ValueSet]) -> dict[str, ValueSet]:
             made[name] = states
             continue
         for asked in states.required or (lists.ANY,):
-            made[_name_of_list(name, asked)] = IS_TRUE
+            made[_REMEMBERED_FILTERS.name_of_list(name, asked)] = IS_TRUE
         for asked in states.forbidden:
-            made[_name_of_list(name, asked)] = ABSENT
+            made[_REMEMBERED_FILTERS.name_of_list(name, asked)] = ABSENT
     return made
-
-
-def _name_of_list(name: str, asked: lists.Condition) -> str:
-    return name_of(box({name: of_lists((asked,), ())}))
 
 
 def raised(f: Filter) -> Filter:
