@@ -124,7 +124,8 @@ def test_doubles_keep_their_sign_and_nan_stays() -> None:
         (one(b"\xa3\xed\xa0\x80"), UnsupportedValueError, "not UTF-8"),
         (one(b"\xa2\xc0\x80"), UnsupportedValueError, "not UTF-8"),
         (one(b"\xcf" + b"\xff" * 8), UnsupportedValueError, "'a': .* does not fit a 64-bit integer"),
-        (one(b"\xd7\x02" + bytes(8)), UnsupportedValueError, "'a': an extension of type 2 and 8 bytes"),
+        (one(b"\xd7\x03" + bytes(8)), UnsupportedValueError, "'a': an extension of type 3 and 8 bytes"),
+        (one(b"\xd7\x02" + bytes(8)), UnsupportedValueError, "'a': .* is not a decimal"),
         (one(b"\xd7\xff" + bytes(8)), UnsupportedValueError, "type -1"),
         (one(b"\xd6\x01" + bytes(4)), UnsupportedValueError, "type 1 and 4 bytes"),
         (one(b"\x01", b"\xa0"), EventError, "name is empty"),
@@ -133,7 +134,7 @@ def test_doubles_keep_their_sign_and_nan_stays() -> None:
         (one(b"\x01", b"\xa1\xff"), EventError, "name is a string: .* not UTF-8"),
         (one(b"\x01", b"\xd7\x01" + bytes(8)), EventError, "name is a string, not Ext"),
         (b"\x82\xa1a\xc0\xa1a\x01", UnsupportedValueError, "'a': a value that is null"),
-        (b"\x82\xa1a\xd7\x02" + bytes(8) + b"\xa1a\x01", UnsupportedValueError, "'a': an extension"),
+        (b"\x82\xa1a\xd7\x03" + bytes(8) + b"\xa1a\x01", UnsupportedValueError, "'a': an extension"),
     ],
 )
 def test_what_is_no_event_is_refused_and_the_error_says_why(
