@@ -91,7 +91,7 @@ class _Line(msgspec.Struct):
 
 
 _ID: Final = msgspec.json.Decoder(_Id)
-_MAY_CHOOSE: Final = re.compile("or|not|any", re.IGNORECASE)
+_MAY_CHOOSE: Final = re.compile(r'\bor\b|\bnot\s*+\(|"any"|"not"', re.IGNORECASE)
 """What a text has that has alternatives."""
 
 
