@@ -1,4 +1,4 @@
-"""`penstock bench spark --covering`: the filters poset of many rules (`penstock.spark.covering`), in its parts.
+"""`penstock bench spark --covering`: the filters poset of many rules, and how long each step takes.
 
 thresholds   `amount > k`, all different: one chain in which each rule covers half of the others
 alerts       the rules of `penstock.workloads.alerts`: many small chains, lists, alternatives

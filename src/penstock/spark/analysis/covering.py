@@ -14,9 +14,9 @@ The cost: step 2 looks every filter up in an index of each block, in some tens o
 block once for each column. So its time grows with filters times blocks, which are few: 8 up to a million
 filters. Each pair of which one may cover the other is looked at besides: a table in which most filters cover
 most others takes time in proportion to its pairs. Cells that cannot hold a pair are left out. Step 2 ships b
-times the table at most, for b blocks, and a task holds two blocks and the links of one. Many
-intervals of one attribute are sorted and linked instead, and not looked at pair by pair. Step 3 is one task, with
-time and memory in proportion to the links, some dozens of bytes each.
+times the table at most, for b blocks, and a task holds two blocks and the links of one. Many intervals of one
+attribute are sorted and linked instead, and not looked at pair by pair. Step 3 is one task, with time and
+memory in proportion to the links, some dozens of bytes each.
 """
 
 from collections.abc import Iterator
