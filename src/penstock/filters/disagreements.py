@@ -24,6 +24,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from penstock.errors import DisagreementError
+from penstock.filters import html
 from penstock.filters.asked import Kind, kinds_in
 from penstock.filters.filter import Filter
 from penstock.filters.valuesets import Presence
@@ -71,6 +72,13 @@ class Disagreement(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return _sentence(self)
+
+
+class Disagreements(list[Disagreement]):
+    """Disagreements, as notebooks show them."""
+
+    def _repr_html_(self) -> str:
+        return html.table(("problem", "what"), ((one.problem, one) for one in self), len(self))
 
 
 def _sentence(found: Disagreement) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, FilterError, InputError, PenstockError, UnknownSubscriptionError
 from penstock.filters import html
-from penstock.filters.disagreements import SchemaCheck, refuse
+from penstock.filters.disagreements import Disagreements, SchemaCheck, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.reasons import Reasons, reasons
@@ -521,7 +521,7 @@ class Matcher:
         """What the events seen so far had, counted."""
         return self._snapshot().sample.observed
 
-    def disagreements(self, *, patience: int = 1) -> "list[Disagreement]":
+    def disagreements(self, *, patience: int = 1) -> Disagreements:
         """What the filters and the events seen so far disagree about, in the order of attributes.
 
         An attribute is looked for from when a filter names it on; `patience` is in how many events before it
@@ -535,9 +535,9 @@ class Matcher:
 
         snapshot = self._snapshot()
         found = disagreements(snapshot, snapshot.sample.observed, patience=patience)
-        if self._schema is None:
-            return found
-        return sorted([*found, *self.misfits(self._schema)], key=lambda one: one.attribute)
+        if self._schema is not None:
+            found = sorted([*found, *self.misfits(self._schema)], key=lambda one: one.attribute)
+        return Disagreements(found)
 
     def misfits(self, schema: Schema) -> "list[Disagreement]":
         """What the events seen so far had that a schema does not allow, as far as filters name it; and names
@@ -547,11 +547,11 @@ class Matcher:
         snapshot = self._snapshot()
         return misfits(snapshot, snapshot.sample.observed, schema)
 
-    def check(self, schema: Schema) -> "list[Disagreement]":
+    def check(self, schema: Schema) -> Disagreements:
         """What the filters and a schema of events disagree about, in the order of attributes."""
         from penstock.matching.disagreements import disagreements_by
 
-        return disagreements_by(self._snapshot(), schema)
+        return Disagreements(disagreements_by(self._snapshot(), schema))
 
     def filters(self, key: Id) -> list[Filter]:
         """The filters that an id has."""

@@ -5,6 +5,7 @@ same event: one without attributes. What has no family (a list, bytes) is refuse
 says so; it is never turned into something else.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -141,6 +142,8 @@ class Event(Mapping[str, Value]):
 
 
 _JSON: Final[msgspec.json.Decoder[object]] = msgspec.json.Decoder()
+_DIGITS_READ: Final = 400
+"""Of longer integers: any number of hundreds of digits is refused alike."""
 
 
 def as_event(given: "Event | Mapping[str, object]", unsupported: Unsupported = "refuse") -> Event:
@@ -153,12 +156,37 @@ def decode_object(text: str | bytes) -> dict[str, object]:
     try:
         decoded = _JSON.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise EventError(f"not a JSON object: {error}") from None
+        decoded = _with_long_integers(text) if "Integer value out of range" in str(error) else None
+        if decoded is None:
+            raise EventError(f"not a JSON object: {error}") from None
     except RecursionError:
         raise LimitError("objects nest too deep in a JSON text", "NESTING_MAX", NESTING_MAX) from None
     if not isinstance(decoded, dict):
         raise EventError(f"an event is a JSON object, not {_json_name(decoded)}")
     return decoded
+
+
+def _with_long_integers(text: str | bytes) -> object:
+    """What a JSON text says that has integers of more digits than the decoder reads; None if it is no JSON.
+
+    Nobody can match such an integer, but other attributes of the event. It becomes one of hundreds of digits,
+    which is refused, or left out, where it is named.
+    """
+    try:
+        return json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_finite)
+    except ValueError:
+        return None
+
+
+def _integer(text: str) -> int:
+    return int(text[:_DIGITS_READ])
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def flatten(attributes: Mapping[str, object], unsupported: Unsupported = "refuse") -> dict[str, Value]:

@@ -43,7 +43,12 @@ _NODE: Final = 'a constraint {"attribute": …, "op": …, "value": …}, or {"a
 
 def parse(text: str | bytes | dict[str, object], work: Work | None = None) -> Predicate:
     """Read a predicate from JSON text, or from the dict that such a text decodes to."""
-    return normalise(_expression(_decode(text), "$", 0, text if isinstance(text, str) else ""), work)
+    return normalise(parse_expression(text), work)
+
+
+def parse_expression(text: str | bytes | dict[str, object]) -> Expression:
+    """Read what a text says, as it says it."""
+    return _expression(_decode(text), "$", 0, text if isinstance(text, str) else "")
 
 
 def write(predicate: Predicate) -> str:
