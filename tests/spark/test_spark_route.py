@@ -224,7 +224,7 @@ def test_what_explain_tells(spark: SparkSession, table: Table) -> None:
     )
     assert told[1] == "attributes that filters name: x (number), name (string)"
     assert [line.split("'")[1] for line in told[2:5]] == ["at", "f", "order.z"]
-    assert told[2].startswith("the schema has no attribute 'at', which ")
+    assert told[2].startswith("the events have no column 'at', which ")
     assert told[5].startswith("layout 1x3 (subscription parts x event parts): ")
     assert "layout 2x2 (subscription parts x event parts): it was asked for" in explain(
         events, table, layout="2x2"
@@ -237,7 +237,7 @@ def test_explain_tells_of_columns_that_filters_take_for_something_else(spark: Sp
     told = explain(events, spark.createDataFrame(given, "id string, filter string")).splitlines()
     assert told[1] == "attributes that filters name: delay (string), n (number), s (string)"
     assert told[2] == (
-        "2 rules (a, b) compare 'delay' with a number, but in the schema it is string: no event can match"
+        "2 rules (a, b) compare 'delay' with a number, but in the events it is string: no event can match"
     )
     assert told[3].startswith("layout ")
     given.append(("d", "delay like '6%'"))
@@ -252,9 +252,9 @@ def test_rules_that_cannot_match_are_a_warning_and_with_strict_an_error(
     given = [(str(n), f"amuont > {n}") for n in range(20)] + [("b", "delay > 1"), ("c", "blob = 'x'")]
     rules = spark.createDataFrame(given, "id string, filter string")
     wanted = [
-        "the schema has no attribute 'amuont', which 20 rules (0, 1, 10, …) name; did you mean 'amount'?",
-        "1 rule (c) names 'blob', which in the schema is binary: no rule can match a value of this type",
-        "1 rule (b) compares 'delay' with a number, but in the schema it is string: no event can match",
+        "the events have no column 'amuont', which 20 rules (0, 1, 10, …) name; did you mean 'amount'?",
+        "1 rule (c) names 'blob', which in the events is binary: no rule can match a value of this type",
+        "1 rule (b) compares 'delay' with a number, but in the events it is string: no event can match",
     ]
     for blocks in ("1x1", "3x1"):
         caplog.clear()

@@ -152,7 +152,7 @@ def _check_columns(matcher: Matcher, events: Sequence[Source]) -> None:
     """Report what rules ask of columns in vain as soon as that is known."""
     schemas = [parquet_schema(source.path) for source in events if source.path != "-"]
     if schemas:
-        found = matcher.check(reduce(Schema.united, schemas))
+        found = matcher.check(reduce(Schema.united, schemas), basis="columns")
         # A rule that asks for absence alone may mean a column that is not there.
         _report([one for one in found if one.asked or one.problem != "unknown"], (), strict=True)
 

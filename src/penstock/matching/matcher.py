@@ -8,7 +8,7 @@ A match sees every change that was complete when it began, and none that came la
 may be called from several threads at once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, FilterError, InputError, PenstockError, UnknownSubscriptionError
 from penstock.filters import html
-from penstock.filters.disagreements import SchemaCheck, refuse
+from penstock.filters.disagreements import IDS_SHOWN, SchemaCheck, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.reasons import Reasons, reasons
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike
 
-    from penstock.filters.disagreements import Disagreement
+    from penstock.filters.disagreements import Basis, Disagreement
     from penstock.matching.columns import Columns
     from penstock.matching.explain import Explanations
     from penstock.matching.json_events import WantedNames
@@ -282,24 +282,26 @@ class Matcher:
         self._tidy()
         return self._match_seen(snapshot, batch)
 
-    def match_packed(self, data: "Buffer", offsets: "ArrayLike") -> Matches:
+    def match_packed(self, data: "Buffer", offsets: "ArrayLike", *, counted: bool = True) -> Matches:
         """What each event matches of many that are laid end to end, in the form of `penstock.model.packed`.
 
-        Event i is `data[offsets[i]:offsets[i + 1]]`. All of each is checked, also what no filter names.
+        Event i is `data[offsets[i]:offsets[i + 1]]`. All of each is checked, also what no filter names. With
+        `counted=False` what they have does not count for `disagreements`.
         """
         from penstock.matching.packed_events import read_packed
 
         snapshot = self._snapshot()
         batch = read_packed(data, offsets, self._wanted_names(snapshot))
-        snapshot.sample.observed.look_at_packed(data, offsets)
+        if counted:
+            snapshot.sample.observed.look_at_packed(data, offsets)
         if isinstance(snapshot, PlainSnapshot):
             # Whoever asks is a broker, which must not stand still.
-            return self._match_plainly(snapshot, batch, Work())
+            return self._match_plainly(snapshot, batch, Work(), counted=counted)
         self._untidied += len(batch.start)
         if self._untidied >= _TIDY_EVERY:
             self._untidied = 0
             self._tidy()
-        return self._match_seen(snapshot, batch)
+        return self._match_seen(snapshot, batch, counted=counted)
 
     def _wanted_names(self, snapshot: "Snapshot | PlainSnapshot") -> "WantedNames":
         """The names of a snapshot, made ready for kernels that read events."""
@@ -368,17 +370,21 @@ class Matcher:
             row += rows.num_rows
         return made or [batch_of_events([], names)]
 
-    def _match_seen(self, snapshot: "Snapshot | PlainSnapshot", given: Batch) -> Matches:
+    def _match_seen(
+        self, snapshot: "Snapshot | PlainSnapshot", given: Batch, *, counted: bool = True
+    ) -> Matches:
         """What each event matches; of which the sample takes note."""
         if isinstance(snapshot, PlainSnapshot):
-            return self._match_plainly(snapshot, given, snapshot.work)
+            return self._match_plainly(snapshot, given, snapshot.work, counted=counted)
         batch = snapshot.completed(given)
-        snapshot.sample.see(batch)
+        snapshot.sample.see(batch, counted=counted)
         return self._match(snapshot, batch)
 
-    def _match_plainly(self, snapshot: PlainSnapshot, batch: Batch, work: Work) -> Matches:
+    def _match_plainly(
+        self, snapshot: PlainSnapshot, batch: Batch, work: Work, *, counted: bool = True
+    ) -> Matches:
         """The same without kernels, until they have come, or there is more to do than they are waited for."""
-        snapshot.sample.see(batch)
+        snapshot.sample.see(batch, counted=counted)
         rows: list[list[int]] = []
         is_whole = snapshot.find(batch, rows, work, lambda: KERNELS.are_here)
         offsets, numbers = as_found(rows)
@@ -521,11 +527,18 @@ class Matcher:
         """What the events seen so far had, counted."""
         return self._snapshot().sample.observed
 
-    def disagreements(self, *, patience: int = 1) -> "list[Disagreement]":
+    def disagreements(
+        self,
+        *,
+        patience: int = 1,
+        concerning: "Callable[[Id], bool] | None" = None,
+        ids_max: int = IDS_SHOWN,
+    ) -> "list[Disagreement]":
         """What the filters and the events seen so far disagree about, in the order of attributes.
 
         An attribute is looked for from when a filter names it on; `patience` is in how many events before it
-        is said that none has it.
+        is said that none has it, or none in the family that filters ask for. `concerning` says by id which
+        filters to look into; each disagreement names `ids_max` of them.
 
         Attributes that filters name and no event had, or had in other families only; values that no filter
         asks for; values that were left out (`unsupported="skip"`). With a schema also what events had that it
@@ -534,7 +547,8 @@ class Matcher:
         from penstock.matching.disagreements import disagreements
 
         snapshot = self._snapshot()
-        found = disagreements(snapshot, snapshot.sample.observed, patience=patience)
+        observed = snapshot.sample.observed
+        found = disagreements(snapshot, observed, patience=patience, concerning=concerning, ids_max=ids_max)
         if self._schema is None:
             return found
         return sorted([*found, *self.misfits(self._schema)], key=lambda one: one.attribute)
@@ -547,11 +561,14 @@ class Matcher:
         snapshot = self._snapshot()
         return misfits(snapshot, snapshot.sample.observed, schema)
 
-    def check(self, schema: Schema) -> "list[Disagreement]":
-        """What the filters and a schema of events disagree about, in the order of attributes."""
+    def check(self, schema: Schema, *, basis: "Basis" = "schema") -> "list[Disagreement]":
+        """What the filters and a schema of events disagree about, in the order of attributes.
+
+        `basis` says where the schema is from, for messages.
+        """
         from penstock.matching.disagreements import disagreements_by
 
-        return disagreements_by(self._snapshot(), schema)
+        return disagreements_by(self._snapshot(), schema, basis)
 
     def filters(self, key: Id) -> list[Filter]:
         """The filters that an id has."""
