@@ -76,9 +76,12 @@ def run(options: argparse.Namespace) -> int:
                 write(answering.answer(error.good))
             raise
         # Before the output takes its place: with --strict there is none.
-        _report(matcher.disagreements(), answering.unseen, strict=options.strict)
+        disagreements = matcher.disagreements()
+        _report(disagreements, answering.unseen, strict=options.strict)
     if tally is not None:
-        _print_summary(tally.summary(matcher.ids()), options.summary)
+        # As text they have been told on standard error.
+        told = disagreements if options.summary == "json" else ()
+        _print_summary(tally.summary(matcher.ids(), told), options.summary)
     return 0
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from penstock.errors import DisagreementError
+from penstock.errors import DisagreementError, printable
 from penstock.filters.asked import Kind, kinds_in
 from penstock.filters.filter import Filter
 from penstock.filters.valuesets import Presence
@@ -54,6 +54,9 @@ _IN: Final[dict[Basis, str]] = {
 IDS_SHOWN: Final = 10
 """Ids that a report of a disagreement names: enough to find the rules, short enough for a log line."""
 
+_LINES_MAX: Final = 20
+"""Disagreements that a text shows."""
+
 _IDS_IN_TEXT: Final = 3
 _CLOSENESS: Final = 0.75
 """How alike two names are for one to be suggested (difflib's ratio): one letter in four may be wrong."""
@@ -63,6 +66,10 @@ _LONGER: Final = 2 * (1 - _CLOSENESS) / _CLOSENESS
 _COMPARED_MAX: Final = 500
 _COMPARED_LENGTH_MAX: Final = 64
 """Names that one is compared with, letter by letter, and how long it may be: some milliseconds in all."""
+
+
+class DisagreementWarning(UserWarning):
+    """Rules and events disagree: what a Matcher warns of. `warnings.simplefilter` makes it an error."""
 
 
 class Disagreement(msgspec.Struct, frozen=True):
@@ -110,6 +117,12 @@ class Disagreement(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return _sentence(self)
+
+
+def lines_of(found: Sequence[Disagreement]) -> list[str]:
+    """Disagreements as lines of a text, the first ones."""
+    more = [f"… and {len(found) - _LINES_MAX:,} more"] if len(found) > _LINES_MAX else []
+    return [printable(str(one)) for one in found[:_LINES_MAX]] + more
 
 
 def _sentence(found: Disagreement) -> str:

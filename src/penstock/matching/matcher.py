@@ -8,6 +8,7 @@ A match sees every change that was complete when it began, and none that came la
 may be called from several threads at once.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, FilterError, InputError, PenstockError, UnknownSubscriptionError
 from penstock.filters import html
-from penstock.filters.disagreements import IDS_SHOWN, SchemaCheck, refuse
+from penstock.filters.disagreements import IDS_SHOWN, DisagreementWarning, SchemaCheck, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.reasons import Reasons, reasons
@@ -60,6 +61,13 @@ _TIDY_EVERY: Final = 16
 """Packed events after which it is looked whether something is to be tidied: they often come one by one."""
 
 
+_WARNED_AFTER: Final = 1_000
+"""Events before it is first looked for disagreements to warn of, and no fewer than there are ids."""
+
+_WARNED_AGAIN: Final = 4
+"""It is looked again when there were so many times as many: in all, a small part of matching."""
+
+
 class _Ready(NamedTuple):
     """Names of attributes as kernels that read events want them, and how many names there were then."""
 
@@ -80,6 +88,10 @@ class Matcher:
         """With a `schema` of events, what does not fit it is refused when it is added."""
         self._kept: Store | PlainStore = PlainStore() if is_interpreting() else _new_store()
         self._schema = schema
+        self.warns = True
+        """Whether `match_batch` and `match_json` warn of disagreements."""
+        self._warns_at = _WARNED_AFTER
+        self._warned: set[tuple[str, str]] = set()
         self._wanted: _Ready | None = None
         self._untidied = 0
         self.add_many(subscriptions)
@@ -259,6 +271,7 @@ class Matcher:
         batches = self._batches(events, unsupported, snapshot)
         found = [self._match_seen(snapshot, batch) for batch in batches]
         self._tidy()
+        self._warn(snapshot.sample.observed)
         return found[0] if len(found) == 1 else _joined(found, snapshot)
 
     def match_json(
@@ -280,7 +293,9 @@ class Matcher:
         batch = read_json_lines(lines, self._wanted_names(snapshot), snapshot.counting(unsupported))
         snapshot.sample.observed.look_at_lines(lines)
         self._tidy()
-        return self._match_seen(snapshot, batch)
+        found = self._match_seen(snapshot, batch)
+        self._warn(snapshot.sample.observed)
+        return found
 
     def match_packed(self, data: "Buffer", offsets: "ArrayLike", *, counted: bool = True) -> Matches:
         """What each event matches of many that are laid end to end, in the form of `penstock.model.packed`.
@@ -430,6 +445,17 @@ class Matcher:
             offsets, numbers, epoch = join(offsets, numbers, other.offsets, other.numbers, stamp, epoch)
         return offsets, numbers
 
+    def _warn(self, observed: "Observed") -> None:
+        """Warn once of each new disagreement, if it is time for a look: that takes longer than a match."""
+        if not self.warns or observed.events < max(self._warns_at, len(self)):
+            return
+        self._warns_at = _WARNED_AGAIN * observed.events
+        for one in self.disagreements(patience=_WARNED_AFTER):
+            key = one.attribute, one.problem
+            if key not in self._warned:
+                self._warned.add(key)
+                warnings.warn(str(one), DisagreementWarning, stacklevel=3)
+
     # Where filters are
 
     def _held(self) -> "Store | PlainStore":
@@ -469,23 +495,30 @@ class Matcher:
     def explain(
         self, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse"
     ) -> "Explanations":
-        """Which filters match the event, and by which constraint each was found: a list."""
-        from penstock.matching.explain import explanations
+        """Which filters match the event, and by which constraint each was found: a list.
+
+        Printed, it also says what filters and the events seen before disagree about.
+        """
+        from penstock.matching.explain import Explanations, explanations
 
         attributes = as_event(event, unsupported).attributes
         snapshot = self._store.snapshot()
         builder = BatchBuilder(snapshot.names)
         builder.add(attributes)
-        return explanations(snapshot, snapshot.names, snapshot.completed(builder.build()))
+        found = explanations(snapshot, snapshot.names, snapshot.completed(builder.build()))
+        return Explanations(found, self.disagreements)
 
     def summary(self, matches: "Matches | Iterable[Matches]") -> "Summary":
-        """How often each id matched in some batches: the noisiest, and those that never matched."""
+        """How often each id matched in some batches: the noisiest, and those that never matched.
+
+        With what filters and the events seen so far disagree about.
+        """
         from penstock.matching.summary import Tally
 
         tally = Tally()
         for batch in [matches] if isinstance(matches, Matches) else matches:
             tally.see(batch)
-        return tally.summary(self.ids())
+        return tally.summary(self.ids(), self.disagreements())
 
     def why(
         self, key: Id, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse"
@@ -637,7 +670,7 @@ class Matcher:
         With a `schema` of events, filters that do not fit it are refused.
 
         With `learn=False` it stays as it was saved: where many processes map one table, none of them should
-        compile a copy of its own because of the events that it saw.
+        compile a copy of its own because of the events that it saw. It does not warn either.
         """
         from penstock.matching.storage import load
         from penstock.matching.store import Store
@@ -645,6 +678,7 @@ class Matcher:
         KERNELS.wait()
         table, ids, learnt = load(path)
         made = cls(schema=schema)
+        made.warns = learn
         made._kept = Store.of_table(table, ids, learnt=learnt or not learn)
         if schema is not None:
             refuse(made.check(schema))
