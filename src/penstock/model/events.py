@@ -48,6 +48,11 @@ class Skipping:
         """How many values of the attribute were left out."""
         return self._found.get(name, (0, ""))[0]
 
+    def counts(self) -> dict[str, tuple[int, str]]:
+        """By attribute: how many values were left out, and why the first was."""
+        with self._lock:
+            return dict(self._found)
+
     def detail(self, name: str) -> str:
         """Why the first of them was left out."""
         return self._found.get(name, (0, ""))[1]
