@@ -86,4 +86,5 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """What there is, also what has not been asked for yet: shells complete by it."""
-    return sorted({*globals(), *__all__})
+    known = (name for name in globals() if name != "TYPE_CHECKING" and (name[0] != "_" or name[:2] == "__"))
+    return sorted({*known, *__all__})

@@ -151,8 +151,8 @@ def test_all_that_is_wrong_is_told_at_once_with_its_line(capsysbinary: Capture) 
     status, out = lint(capsysbinary, "r.jsonl")
     assert status == 1
     assert out == (
-        "r.jsonl:2: error: column 8: expected a value (a number, 'text', true, false or timestamp '…'), "
-        "found the end of the text: delay >⟨here⟩ [invalid]\n"
+        "r.jsonl:2: error: late: column 8: expected a value (a number, 'text', true, false or timestamp "
+        "'…'), found the end of the text: delay >⟨here⟩ [invalid]\n"
         "r.jsonl:3: error: not a JSON object: JSON is malformed: invalid character (byte 4) [invalid]\n"
         "r.jsonl:5: error: never: no event can match: its conditions exclude each other [never-matches]\n"
         "r.jsonl:6: warning: again: rule 'late' says the same (r.jsonl:1) [duplicate]\n"
@@ -160,7 +160,7 @@ def test_all_that_is_wrong_is_told_at_once_with_its_line(capsysbinary: Capture) 
         "r.jsonl:8: note: later: rule 'late' matches all events that this rule matches (r.jsonl:1) "
         "[covered]\n"
         "r.jsonl:9: note: late: an alternative to an earlier rule with this id (r.jsonl:1) [repeated-id]\n"
-        "r.jsonl:10: error: missing required field 'filter' [invalid]\n"
+        "r.jsonl:10: error: x: missing required field 'filter' [invalid]\n"
         "9 rules: 5 errors, 1 warning, 2 notes\n"
     )
 
@@ -205,6 +205,31 @@ def test_rules_of_several_files_are_held_against_each_other(capsysbinary: Captur
         ("invalid", "a/t.parquet", None, 1, None),
         ("covered", "a/u.jsonl.gz", 1, None, {"file": "a/r.jsonl", "line": 1}),
     ]
+
+
+def test_a_rule_that_cannot_be_read_is_told_with_its_id(capsysbinary: Capture) -> None:
+    put(
+        "r.jsonl",
+        rule("late", "delay >"),
+        '{"id": 7, "filter": 5}',
+        '{"filter": "x >"}',
+        "nope",
+        rule("", "x >"),
+    )
+    Path("s.csv").write_text("filter,id\nx >,a\nx > 1\n")
+    papq.write_table(pa.table({"id": [8], "filter": ["x >"]}), "t.parquet")
+    _status, out = lint(capsysbinary, "r.jsonl", "s.csv", "t.parquet", "--format", "json")
+    ids = [one["id"] for one in json.loads(out)["findings"] if one["check"] == "invalid"]
+    assert ids == ["late", 7, None, None, None, "a", None, 8]
+
+
+def test_what_an_alternative_hides_is_told(capsysbinary: Capture) -> None:
+    put("r.jsonl", rule("a", "(x > 1 and x < 0) or y = 2"), rule("b", "z = 1 or z = 2"))
+    _status, out = lint(capsysbinary, "r.jsonl")
+    assert out == (
+        "r.jsonl:1: warning: a: no event can match the alternative x > 1 and x < 0 [dead-alternative]\n"
+        "2 rules: 1 warning\n"
+    )
 
 
 BAD_FILES: list[tuple[str, bytes, list[tuple[int | None, str]], int]] = [

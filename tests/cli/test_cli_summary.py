@@ -62,7 +62,20 @@ def test_a_summary_takes_the_place_of_lines(capsysbinary: Capture) -> None:
         "rules": 3,
         "never": ["none"],
         "by_rule": [{"id": "all", "hits": 3}, {"id": "big", "hits": 2}, {"id": "none", "hits": 0}],
+        "disagreements": [],
     }
+
+
+def test_a_summary_as_json_has_what_rules_and_events_disagree_about(capsysbinary: Capture) -> None:
+    put("e.jsonl", [{"x": "one", "y": 1}])
+    command = ["match", "--subscriptions", "s.jsonl", "--events", "e.jsonl", "--summary=json"]
+    assert main(command) == 0
+    out, err = capsysbinary.readouterr()
+    (found,) = json.loads(out)["disagreements"]
+    assert (found["attribute"], found["problem"], found["ids"]) == ("x", "family", ["big", "none"])
+    assert found["text"].encode() in err
+    assert main([*command[:-1], "--summary"]) == 0
+    assert b"compare" not in capsysbinary.readouterr().out
 
 
 def test_lines_are_written_beside_a_summary_if_there_is_an_output(capsysbinary: Capture) -> None:

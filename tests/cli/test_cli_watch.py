@@ -227,6 +227,14 @@ def test_names_and_states_are_whole_in_a_narrow_terminal(width: int) -> None:
     assert [line for line in lines if "slow" in line]
 
 
+def test_subscriptions_that_may_match_nothing_are_counted() -> None:
+    status = status_of_broker(7_200.0, 3, client="c")
+    assert not [line for line in drawn(status, None) if "disagree" in line]
+    status["disagreements"] = {"counts": {"unknown": 1_200, "family": 2}, "texts": []}
+    told = "b1: subscriptions and events disagree: 2 family, 1,200 unknown (--json says which)"
+    assert told in drawn(status, None)
+
+
 def test_what_a_terminal_has_no_lines_for_is_told() -> None:
     from rich.console import Console
 

@@ -98,3 +98,24 @@ def test_what_cannot_be_told_is_refused(arguments: list[str], message: str, caps
     out, err = capsysbinary.readouterr()
     assert out == b""
     assert err.decode().startswith(f"penstock: {message}")
+
+
+def test_an_integer_and_a_text_that_look_alike_are_two_rules(capsysbinary: Capture) -> None:
+    rules = [{"id": 7, "filter": "x > 1"}, {"id": "7", "filter": "y = 2"}, {"id": 7, "filter": "x < 0"}]
+    Path("s.jsonl").write_text("".join(json.dumps(rule) + "\n" for rule in rules))
+    assert why(capsysbinary, "7", '{"x": 2}', rules="s.jsonl") == (
+        "7 matches\n"
+        "s.jsonl:1: x > 1\n"
+        "  yes  x > 1  x is 2\n"
+        "or s.jsonl:3: x < 0\n"
+        "  no   x < 0  x is 2\n"
+        "'7' does not match\n"
+        "s.jsonl:2: y = 2\n"
+        "  no   y = 2  y is missing\n"
+    )
+    told = json.loads(why(capsysbinary, "7", '{"x": 2}', "--json", rules="s.jsonl"))
+    assert [(one["id"], one["matches"]) for one in told["alternatives"]] == [
+        (7, True),
+        ("7", False),
+        (7, False),
+    ]

@@ -342,3 +342,8 @@ def test_the_schema_refuses_what_is_no_time(text: str) -> None:
 def test_lookalikes_are_not_taken(text: str) -> None:
     with pytest.raises(FilterSyntaxError):
         parse(text)
+
+
+def test_a_date_with_a_time_of_day_is_that_time() -> None:
+    assert parse("x > date '2024-02-03 05:00:00'") == parse("x > timestamp '2024-02-03T05:00:00Z'")
+    assert parse("x = date '2024-02-03'") == parse("x = timestamp '2024-02-03'")

@@ -9,11 +9,16 @@ from penstock.errors import PenstockError
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.languages import shapes, sql
 from penstock.filters.languages.shapes import Shapes
-from penstock.matching import matcher
+from penstock.matching import bulk_texts, matcher
+from penstock.matching import compile as compiling
+from penstock.matching.bulk_texts import BulkTexts
 from penstock.model.limits import LITERAL_LENGTH_MAX, NUMBER_LENGTH_MAX
 
 INTEGERS = ("0", "-0", "+5", "007", "-1", "2", "999999999999999", "-999999999999999")
-STRINGS = ("'a'", "'ab'", "'b%'", "'a%'", "'%'", "'%a%'", "'a_'", "'\x7f'", "'a\x7f%'", "' '")
+DECIMALS = ("1.5", ".5", "-5.", "-0.0", "0.1", "+99999999999999.9", ".000000000000001")
+NUMBERS = (*INTEGERS, *DECIMALS)
+ASCII = ("'a'", "'ab'", "'b%'", "'a%'", "'%'", "'%a%'", "'a_'", "'\x7f'", "'a\x7f%'", "' '", "''")
+STRINGS = (*ASCII, "'\xfc'", "'\xfc%'", "'\ud7ff%'", "'a\U0010ffff%'", "'\U0010ffff%'", "'\uffee'")
 ODD = (
     *(
         "1000000000000000",
@@ -21,7 +26,9 @@ ODD = (
         "9223372036854775807",
         "9223372036854775808",
         "1.5",
-        ".5",
+        "9999999999999999.5",
+        "0.1000000000000001",
+        "1.2.3",
         "1e3",
     ),
     *(
@@ -90,7 +97,7 @@ def texts(draw: st.DrawFn, *, odd: bool) -> list[str]:
     """Texts of few templates, most of them alike in kind."""
     made = []
     for text, gaps in draw(st.lists(templates(), min_size=1, max_size=3)):
-        pools = draw(st.lists(st.sampled_from((INTEGERS, STRINGS)), min_size=len(gaps), max_size=len(gaps)))
+        pools = draw(st.lists(st.sampled_from((NUMBERS, STRINGS)), min_size=len(gaps), max_size=len(gaps)))
         for _ in range(draw(st.integers(1, 5))):
             values = []
             for gap, pool in zip(gaps, pools, strict=True):
@@ -145,8 +152,28 @@ def test_errors_are_those_of_each_text(given_texts: list[str]) -> None:
     assert len(made) == 0
 
 
+@given(texts(odd=False))
+def test_lists_are_read_some_at_a_time(given_texts: list[str]) -> None:
+    good = [text for text in given_texts if error_of(text) is None]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk_texts, "_CHUNK", 10)
+        patch.setattr(bulk_texts, "_BLOCK", 3)
+        patch.setattr(compiling, "_BLOCK", 3)
+        made = Matcher()
+        made.add_many(enumerate(good))
+        for number, text in enumerate(good):
+            assert made.filters(number) == said_by(text)
+
+
+@pytest.mark.parametrize("marked", [0, 1_000_000])
 @given(texts(odd=False), texts(odd=False), st.integers(-3, 8))
-def test_they_match_what_they_matched(some: list[str], more: list[str], value: int) -> None:
+def test_they_match_what_they_matched(marked: int, some: list[str], more: list[str], value: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiling, "_MARKED", marked)
+        check_matches(some, more, value)
+
+
+def check_matches(some: list[str], more: list[str], value: int) -> None:
     good = [text for text in some + more if error_of(text) is None]
     predicates = [parse(text) for text in good]
     made = Matcher()
@@ -157,6 +184,9 @@ def test_they_match_what_they_matched(some: list[str], more: list[str], value: i
         {"x": "a", "y": value},
         {"x": "ab", "y": "b%x"},
         {"x1": "a\x7f", "X.y": True},
+        {"x": value + 0.5, "y": ""},
+        {"x": "", "y": 0.1},
+        {"x": "\xfcb", "x1": "\ue000"},
     ):
         expected = [number for number, one in enumerate(predicates) if one.matches(event)]
         assert made.match(event) == expected
@@ -195,6 +225,27 @@ def test_unlike_literals_in_one_shape(text: str, other: str) -> None:
         made.add_many([(2, text), (3, other)])
         assert made.filters(3) == said_by(other)
     assert made.filters(1) == [*parse(text).filters]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("x > 1.5", "x = .5", "x between -0.25 and 7", "x in (1, 2.5, .5)", "x not in (5., -1)"),
+        *("x = ''", "x <= ''", "x in ('', 'a')", "x not in ('', 'a')", "x not in ('')"),
+        *("x like 'c\xfcstomer-1%'", "x in ('\xfc', 'a')", "s\xfcd = 5 and x = '\xfc'"),
+    ],
+)
+def test_decimals_empty_texts_and_texts_beyond_ascii_need_no_parser(text: str) -> None:
+    assert BulkTexts().add(0, text) is True
+
+
+def test_what_is_built_again_is_the_same() -> None:
+    texts = BulkTexts()
+    for number, text in enumerate(["x in ('b', 'a', 'b')", "x = 5", "x not in ('', 'c')", "x in (3,\xa02)"]):
+        assert texts.add(number, text) is True
+    first, again = texts.build({"x": 0}), texts.build({"x": 0})
+    assert [list(column) for column in first] == [list(column) for column in again]
+    assert first.literals == [b"", b"a", b"b", b"c"]
 
 
 def test_texts_and_other_filters_together() -> None:

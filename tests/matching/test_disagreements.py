@@ -1,7 +1,9 @@
 """What rules and events disagree about is found, counted and named; what fits is not."""
 
 import json
+import warnings
 from collections.abc import Mapping
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.filters.asked import Kind, kinds_in
+from penstock.filters.disagreements import DisagreementWarning
 from penstock.filters.parsing import parse
 from penstock.filters.valuesets import Presence
 from penstock.matching.matcher import Matcher
@@ -219,3 +222,98 @@ def test_an_attribute_is_looked_for_from_when_a_filter_names_it() -> None:
     matcher.remove("a")
     matcher.compact()
     assert [one.events for one in matcher.disagreements()] == [5]
+
+
+def warned(caught: pytest.WarningsRecorder) -> list[str]:
+    found = [str(one.message) for one in caught if one.category is DisagreementWarning]
+    caught.clear()
+    return found
+
+
+@pytest.mark.parametrize("form", ["batch", "json"])
+def test_a_matcher_warns_once_of_each_disagreement_when_enough_events_have_come(
+    form: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    m = Matcher({"slip": "amuont > 5", "other": "country > 7", "good": "amount > 5"})
+
+    def match(events: list[dict[str, object]]) -> None:
+        if form == "batch":
+            m.match_batch(events)
+        else:
+            m.match_json("\n".join(map(json.dumps, events)))
+
+    match([{"amount": 1, "country": "US"}] * 999)
+    assert warned(recwarn) == []
+    match([{"amount": 1, "country": "US"}])
+    assert [text.split("'")[1] for text in warned(recwarn)] == ["amuont", "country"]
+    m.add("late", "cuontry = 'US'")
+    # The next look is at four times as many.
+    match([{"amount": 1, "country": "US"}] * 2999)
+    assert warned(recwarn) == []
+    match([{"amount": 1, "country": "US"}])
+    assert [text.split("'")[1] for text in warned(recwarn)] == ["cuontry"]
+    match([{"amount": 1, "country": "US"}] * 50_000)
+    assert warned(recwarn) == []
+
+
+def test_a_warning_can_be_an_error_and_can_be_left_out(
+    recwarn: pytest.WarningsRecorder, tmp_path: Path
+) -> None:
+    rows = [{"amount": 1}] * 1000
+    quiet = Matcher({"slip": "amuont > 5"})
+    quiet.warns = False
+    quiet.match_batch(rows)
+    quiet.save(tmp_path / "table")
+    Matcher.load(tmp_path / "table", learn=False).match_batch(rows)
+    assert warned(recwarn) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DisagreementWarning)
+        strict = Matcher({"slip": "amuont > 5"})
+        with pytest.raises(DisagreementWarning, match="did you mean 'amount'"):
+            strict.match_batch(rows)
+        assert len(strict.match_batch(rows)) == 1000
+
+
+def test_with_more_rules_than_events_nobody_waits_for_a_look(recwarn: pytest.WarningsRecorder) -> None:
+    m = Matcher((n, f"gone = {n}") for n in range(1500))
+    m.match_batch([{"x": 1}] * 1499)
+    assert warned(recwarn) == []
+    m.match_batch([{"x": 1}])
+    assert len(warned(recwarn)) == 1
+
+
+def test_summaries_and_explanations_tell_of_disagreements() -> None:
+    m = Matcher({"slip": "amuont > 5", "good": "amount > 5"})
+    summary = m.summary(m.match_batch([{"amount": 7}, {"amount": 1}]))
+    told = "none of 2 events has 'amuont', which 1 rule (slip) names; did you mean 'amount'?"
+    assert list(map(str, summary.disagreements)) == [told]
+    assert str(summary).endswith(f"\n\nrules and events disagree:\n  {told}")
+    (as_json,) = json.loads(json.dumps(summary.to_dict()))["disagreements"]
+    assert (as_json["attribute"], as_json["problem"], as_json["text"]) == ("amuont", "unknown", told)
+    assert (as_json["ids"], as_json["suggestion"], as_json["events"]) == (["slip"], "amount", 2)
+    explained = m.explain({"amount": 7})
+    assert [one.id for one in explained] == ["good"]
+    assert str(explained) == f"good: amount > 5 (found by amount > 5)\n{told}"
+    assert explained.disagreements == list(summary.disagreements)
+    for shown in (summary, explained):
+        assert "amuont" in shown._repr_html_()
+    assert str(Matcher({"good": "amount > 5"}).explain({"amount": 7})).count("\n") == 0
+
+
+def test_only_the_rules_asked_for_are_looked_into() -> None:
+    m = Matcher({n: f"gone > {n}" for n in range(30)})
+    m.match_batch([{"x": 1}])
+    (found,) = m.disagreements(concerning=lambda key: int(key) % 2 == 0, ids_max=12)
+    assert (found.rules, found.ids) == (15, tuple(range(0, 24, 2)))
+    assert m.disagreements(concerning=lambda _key: False) == []
+
+
+def test_patience_is_for_families_too_and_what_is_not_counted_is_not_seen() -> None:
+    m = Matcher({"a": "x > 5", "b": "gone = 1"})
+    data = encode_event(Event({"x": "text"}))
+    for _ in range(2):
+        m.match_packed(data * 2, [0, len(data), 2 * len(data)])
+        m.match_packed(data, [0, len(data)], counted=False)
+    assert m.observed.events == 4
+    assert m.disagreements(patience=5) == []
+    assert [one.problem for one in m.disagreements(patience=4)] == ["unknown", "family"]

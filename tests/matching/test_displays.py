@@ -3,12 +3,14 @@
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 import penstock
-from penstock import Matcher, parse
+from penstock import Constraint, Filter, Matcher, parse
 from penstock.errors import UnknownSubscriptionError
 from penstock.filters import html
+from penstock.matching.stats import FilterCost
 
 pytestmark = pytest.mark.usefixtures("warm_kernels")
 
@@ -24,6 +26,7 @@ def test_shells_complete_all_of_the_public_interface_before_it_is_imported() -> 
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     assert "Matcher" in dir(penstock)
+    assert not {"TYPE_CHECKING", "_LATER"} & {*dir(penstock)}
 
 
 def test_a_matcher_its_matches_and_explanations_show_as_escaped_tables() -> None:
@@ -43,6 +46,35 @@ def test_a_matcher_its_matches_and_explanations_show_as_escaped_tables() -> None
         assert one.count("<table>") == one.count("</table>") == 1
     assert all("&lt;img" in one for one in (shown[0], shown[1], shown[4]))
     assert "2 events, 2 of them matched; 4 ids" in shown[1]
+
+
+def test_filters_statistics_and_disagreements_show_as_escaped_tables() -> None:
+    matcher = Matcher({EVIL: f"\"{EVIL}\" = '{EVIL}'", "b": "x > 1"})
+    for number in range(50):
+        matcher.match({"x": number})
+    disagreements = matcher.disagreements()
+    assert [one.problem for one in disagreements] == ["unknown"]
+    by_schema = matcher.check(penstock.Schema.from_json({"properties": {"x": {"type": "number"}}}))
+    shown = [
+        matcher.stats()._repr_html_(),
+        disagreements._repr_html_(),
+        by_schema._repr_html_(),
+        matcher.filters(EVIL)[0]._repr_html_(),
+    ]
+    for one in shown:
+        assert "<table>" in one
+        assert "<img" not in one
+    assert "filters" in shown[0]
+    assert all("&lt;img" in one for one in shown[1:])
+    assert "no event can match" in Filter([Constraint("x", "<", "")])._repr_html_()
+
+
+def test_statistics_show_what_costs_most() -> None:
+    cost = FilterCost(EVIL, Filter([Constraint("x", "!=", 1)]), Filter(), 0.5, 0.25)
+    shown = msgspec.structs.replace(Matcher({"a": "x != 1"}).stats(), expensive_filters=[cost])._repr_html_()
+    assert "tests per event" in shown
+    assert "&lt;img" in shown
+    assert "<img" not in shown
 
 
 def test_what_is_shown_is_bounded() -> None:

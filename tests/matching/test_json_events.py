@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from penstock import Matcher
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
 from penstock.matching.batch import DOUBLE, FALSE, INTEGER, LIST, STRING, TRUE, Batch
 from penstock.matching.elements import lists_of
@@ -479,3 +480,28 @@ def test_names_are_checked() -> None:
 
 def slow_lines(data: bytes, names: Sequence[str]) -> int:
     return _read(data, WantedNames(names), "refuse")[1]
+
+
+LONG = "9" * 5_000
+
+
+@pytest.mark.parametrize("other", [f"{LONG}", f"-{LONG}", f"[1, {LONG}]", f'{{"y": {LONG}}}'])
+def test_an_integer_of_any_length_that_nobody_names_is_no_error(other: str) -> None:
+    line = f'{{"other": {other}, "x": 2, "s": "{LONG}", "t": "\\u00e9"}}'
+    matcher = Matcher({"a": "x > 1 and t = '\xe9'", "b": "x = 1"})
+    assert list(matcher.match_json(line + '\n{"x": 1}\n')) == [["a"], ["b"]]
+    assert matcher.match_json(line).offsets.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("rest", ["1e999", "NaN", "nope", f"{LONG}x", "{", "01"])
+def test_a_line_with_a_long_integer_is_json_all_the_same(rest: str) -> None:
+    with pytest.raises(EventError, match=r"^row 1: not a JSON object"):
+        Matcher({"a": "x > 1"}).match_json(f'{{"other": {LONG}, "x": {rest}}}\n')
+
+
+def test_an_integer_of_any_length_that_is_named_is_refused_or_left_out() -> None:
+    matcher = Matcher({"a": "x > 1 or y = 1"})
+    line = f'{{"x": {LONG}, "y": 1}}\n'
+    with pytest.raises(EventError, match="an integer of hundreds of digits does not fit"):
+        matcher.match_json(line)
+    assert list(matcher.match_json(line, unsupported="skip")) == [["a"]]

@@ -1,7 +1,12 @@
 """Brokers say which subscriptions cannot match: by a schema at once, else when events have come."""
 
+import asyncio
 import json
 import logging
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +14,13 @@ import httpx
 import pytest
 
 import penstock
-from net_cases import config, run, serving
+from net_cases import config, run, serving, token, until, with_tokens
 from patience import HANGS
 from penstock.errors import FilterError, InputError
+from penstock.net.client.subscriptions import Subscription
 from penstock.net.config import GatewayConfig, load_broker
 from penstock.net.server import Server
+from penstock.node.client.notices import Notice
 from penstock.node.disagreements import TOLD_MAX
 
 SCHEMA = '{"properties": {"amount": {"type": "number"}, "country": {"type": "string"}}}'
@@ -91,9 +98,9 @@ def test_subscriptions_that_match_nothing_are_in_status_metrics_and_log(
                 events = [{"amount": n, "country": "US"} for n in range(begin, begin + 500)]
                 await net.publish_many(events)
                 if not begin:
-                    # So few events do not yet say that an attribute is never there.
+                    # So few events do not yet say that an attribute is never there, or never a number.
                     await server.look()
-                    assert server.status()["disagreements"]["counts"] == {"family": 1}
+                    assert server.status()["disagreements"]["counts"] == {}
             await sub.next(HANGS)
             with caplog.at_level(logging.WARNING):
                 await server.look()
@@ -143,5 +150,199 @@ def test_no_more_are_told_and_logged_than_there_is_room_for(caplog: pytest.LogCa
             told = server.status()["disagreements"]
             assert told["counts"] == {"unknown": TOLD_MAX + 5}
             assert len(told["texts"]) == TOLD_MAX
+
+    run(main)
+
+
+RARE = [{"amount": n, "country": "US", "rare": 1} for n in range(2000)]
+
+
+async def looked(*servers: Server) -> list[dict[str, Any]]:
+    """What brokers say after two looks: what nobody advertises has to last."""
+    for _ in range(2):
+        for server in servers:
+            await server.look()
+    return [server.status()["disagreements"] for server in servers]
+
+
+@asynccontextmanager
+async def two(**more: Any) -> AsyncIterator[tuple[Server, Server]]:
+    """Two brokers with a link between them."""
+    async with (
+        serving(config("b1", **more)) as (b1,),
+        serving(config("b2", peers=[b1.urls[0]], **more)) as (b2,),
+    ):
+        await until(lambda: [link["state"] for link in b2.status()["links"]] == ["up"])
+        yield b1, b2
+
+
+async def taken(sub: Subscription, count: int) -> None:
+    for _ in range(count):
+        await sub.next(HANGS)
+
+
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+@pytest.mark.parametrize("advertisements", [True, False])
+def test_events_from_another_broker_that_match_something_do_not_show_what_events_are_like(
+    protocol: str, advertisements: bool
+) -> None:
+    async def main() -> None:
+        async with (
+            two(protocol=protocol, advertisements=advertisements) as (b1, b2),
+            await penstock.connect(b2.urls[0]) as ann,
+            await ann.subscribe("rare > 5"),
+            await ann.subscribe("country > 7 and amount < 0"),
+            await ann.subscribe("amount >= 1000") as most,
+            await penstock.connect(b1.urls[0]) as bob,
+        ):
+            await bob.publish_many(RARE)
+            await bob.publish_many([{"amount": 1000 + n} for n in range(2000)])
+            await taken(most, 3000)
+            # Events with `rare` match nothing at b2, and need not come there.
+            first, second = await looked(b1, b2)
+            assert not any("'rare'" in text for text in (*first["texts"], *second["texts"]))
+            # Who sees all that is published knows; under flood only the broker of the subscription has it.
+            knows, other = (second, first) if protocol == "flood" else (first, second)
+            assert knows["counts"] == {"family": 1}
+            assert "country > 7" in knows["texts"][0]
+            assert other["counts"] == {}
+
+    run(main)
+
+
+def test_a_broker_with_publishers_of_its_own_does_not_judge_what_others_may_publish() -> None:
+    async def main() -> None:
+        async with (
+            two() as (b1, b2),
+            await penstock.connect(b2.urls[0]) as ann,
+            await ann.subscribe("rare > 5"),
+            await ann.subscribe("rare > 5 and amount < 0"),
+            await ann.subscribe("country > 7 and amount < 0"),
+            await penstock.connect(b1.urls[0]) as bob,
+        ):
+            await bob.advertise("amount >= 0 and rare >= 0")
+            await ann.publish_many([{"amount": n, "country": "US"} for n in range(2000)])
+            await until(lambda: b2.status()["table"]["trees"] == 2)
+            _first, second = await looked(b1, b2)
+            # What no advertisement elsewhere overlaps is judged.
+            assert second["counts"] == {"family": 1, "unknown": 1}
+            assert "1 rule (amount < 0 and rare > 5)" in second["texts"][1]
+            await bob.advertise("true")
+            await until(lambda: b2.status()["table"]["trees"] == 3)
+            _first, second = await looked(b1, b2)
+            assert second["counts"] == {}
+
+    run(main)
+
+
+def test_subscriptions_that_no_advertisement_overlaps_are_reported_where_they_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        notices: list[Notice] = []
+        gateway = GatewayConfig(listen="http://127.0.0.1:0")
+        async with (
+            two(gateway=gateway) as (b1, b2),
+            await penstock.connect(b2.urls[0], on_notice=notices.append) as ann,
+            await ann.subscribe("country > 7") as sub,
+            await ann.subscribe("country = 'DE'"),
+            await ann.subscribe("country = 'FR' and amuont > 5"),
+            await ann.subscribe("country = 'US' and amuont > 5"),
+            await penstock.connect(b1.urls[0]) as bob,
+        ):
+            await bob.advertise("country = 'US' and amount is not null")
+            await until(lambda: b2.status()["table"]["trees"] == 1)
+            await b2.look()
+            # A publisher may come a moment after those who wait for it.
+            assert b2.status()["disagreements"]["counts"] == {}
+            assert not notices
+            with caplog.at_level(logging.WARNING):
+                first, second = await looked(b1, b2)
+                await looked(b1, b2)
+            assert first["counts"] == {}
+            assert second["counts"] == {"family": 1, "unadvertised": 2, "unknown": 1}
+            assert second["texts"] == [
+                "no publisher has advertised events that 2 rules "
+                "(country = 'DE', amuont > 5 and country = 'FR') can match",
+                "no advertisement names 'amuont', which 1 rule (amuont > 5 and country = 'FR') names; "
+                "did you mean 'amount'?",
+                "1 rule (country > 7) compares 'country' with a number, but in the advertisements it is "
+                "a string: no event can match",
+            ]
+            assert [sum(text in r.getMessage() for r in caplog.records) for text in second["texts"]] == [
+                1
+            ] * 3
+            await until(lambda: len(notices) == 4)
+            assert {notice.kind for notice in notices} == {"disagreement"}
+            assert (
+                "country > 7: the filter compares 'country' with a number, but in the advertisements it is "
+                "a string: no event can match"
+            ) in [notice.text for notice in notices]
+            async with httpx.AsyncClient() as web:
+                metrics = (await web.get(f"{b2.gateway_url}/metrics")).text
+                assert 'penstock_disagreements{problem="unadvertised"} 2.0' in metrics
+            # What is changed, or advertised by now, is reported no more, also when the publisher leaves.
+            await sub.change("country = 'US'")
+            more = await bob.advertise("country = 'DE' or country = 'FR'")
+            await until(lambda: b2.status()["table"]["trees"] == 2)
+            assert (await looked(b2))[0]["counts"] == {}
+            await more.withdraw()
+            await until(lambda: b2.status()["table"]["trees"] == 1)
+            assert (await looked(b2))[0]["counts"] == {}
+
+    run(main)
+
+
+def test_subscribers_are_told_once_of_their_own_subscriptions_only(tmp_path: Path) -> None:
+    async def main() -> None:
+        told: dict[str, list[str]] = {"ann": [], "bob": [], "eve": []}
+
+        def noting(name: str) -> Any:
+            return lambda notice: told[name].append(notice.text)
+
+        narrow = token("eve", subscribe=["amuont > 5", "country > 7", "amount = -1"])
+        every = {name: token(name, subscribe=["true"], advertise=["true"]) for name in told}
+        async with (
+            serving(with_tokens(tmp_path)) as (server,),
+            await penstock.connect(server.urls[0], token=every["ann"], on_notice=noting("ann")) as ann,
+            await penstock.connect(server.urls[0], token=every["bob"], on_notice=noting("bob")) as bob,
+            await penstock.connect(server.urls[0], token=narrow, on_notice=noting("eve")) as eve,
+            await ann.subscribe("amuont > 5"),
+            await bob.subscribe("amount > 5"),
+            await eve.subscribe("country > 7"),
+        ):
+            await ann.publish_many(RARE)
+            for _ in range(3):
+                await server.look()
+            # A round trip behind the notices.
+            for client in (ann, bob, eve):
+                await client.subscribe("amount = -1")
+            assert told == {
+                "ann": [
+                    "amuont > 5: none of 2,000 events has 'amuont', which the filter names; "
+                    "did you mean 'amount'?"
+                ],
+                "bob": [],
+                "eve": ["country > 7: nothing that is published goes with what the filter asks of 'country'"],
+            }
+
+    run(main)
+
+
+def test_penstock_sub_prints_that_its_subscription_may_match_nothing() -> None:
+    async def main() -> None:
+        async with serving(config()) as (server,), await penstock.connect(server.urls[0]) as net:
+            command = [sys.executable, "-m", "penstock", "sub", "amuont > 5", "--url", server.urls[0]]
+            sub = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
+            try:
+                assert sub.stderr is not None
+                assert b"subscribed" in await sub.stderr.readline()
+                await net.publish_many(RARE)
+                await looked(server)
+                line = (await sub.stderr.readline()).decode()
+                assert "amuont > 5: none of 2,000 events has 'amuont', which the filter names" in line
+            finally:
+                sub.terminate()
+                await sub.communicate()
 
     run(main)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from penstock.broker.needs import Scan
 from penstock.filters.parsing import parse
 from penstock.model.events import Event
+from penstock.model.schema import Schema
 from penstock.net import matching
 from penstock.net.matching import EngineMatching
 from penstock.wire.blocks import Block, Header
@@ -109,3 +110,34 @@ def test_a_predicate_that_is_asked_for_once_has_no_matcher_made_for_it() -> None
     assert engine.holds(predicate, BLOCK).tolist() == expected
     assert not isinstance(engine._checkers[predicate], int)
     assert engine.holds(predicate, BLOCK).tolist() == expected
+
+
+def test_matchers_of_a_broker_add_up_what_filters_ask_for_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "_NAMES_MAX", 5)
+    monkeypatch.setattr(matching, "_PATIENCE", 5)
+    engine = EngineMatching()
+    filters = [parse(f"x > {n} and n{n} is null and gone = true") for n in range(40)]
+    for predicate in filters:
+        engine.add(predicate)
+    assert len(engine._shards) > 3
+    data = [encode_event(Event({"x": "text", "y": 1}))] * 5
+    engine.match_block(Block.of(Header("", ""), range(5), data))
+    schema = Schema.from_json({"properties": {"y": {"type": "number"}}})
+    told = {(found.attribute, found.problem): found for found, _filters in engine.disagreements(schema)}
+    assert [told[key].rules for key in (("gone", "unknown"), ("x", "family"))] == [40, 40]
+    assert (told["x", "family"].seen, told["gone", "unknown"].events) == ({"string": 5}, 5)
+    assert (told["x", "unlisted"].rules, told["x", "unlisted"].seen) == (0, {"string": 5})
+    concerned = {one.found.attribute: one.filters for one in engine.disagreements()}
+    assert set(concerned["gone"]) == set(concerned["x"]) == set(filters)
+    assert len(told["x", "family"].ids) == 10
+
+
+def test_events_that_came_from_elsewhere_count_only_where_all_of_them_come() -> None:
+    for sees_all, seen in ((False, 0), (True, 5)):
+        engine = EngineMatching()
+        engine.sees_all = sees_all
+        engine.add(parse("x > 5"))
+        for hops, count in ((0, 3), (1, 5)):
+            data = [encode_event(Event({"x": 1}))] * count
+            engine.match_block(Block.of(Header("", "", hops), range(count), data))
+        assert engine._shards[0].matcher.observed.events == 3 + seen

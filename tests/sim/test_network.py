@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.broker.clients import Client as Known
-from penstock.broker.core import Core, Facts
+from penstock.broker.core import Core, Facts, Prospects
 from penstock.broker.effects import Deliver, Effect, Wake
 from penstock.broker.local import LinkLoad, LinkUp, Load, Woken
 from penstock.broker.needs import Matching
@@ -218,6 +218,9 @@ class Asking:
 
     def facts(self) -> Facts:
         return Facts()
+
+    def prospects(self) -> Prospects:
+        return Prospects()
 
     def client(self, _link: str) -> Known:
         return Known()

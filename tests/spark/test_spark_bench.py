@@ -33,3 +33,26 @@ def test_a_tiny_run_measures_all_and_all_agree(
         assert 0 < join["events"] <= 256
         assert join["matches"] > 0
     assert (tmp_path / f"events-256-{size['values']}-1").is_dir()
+
+
+def test_posets_of_rules_are_measured_part_by_part(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    warm_kernels: None,
+) -> None:
+    monkeypatch.setattr(command, "_session", lambda _master, _folder: nullcontext(spark))
+    arguments = ["bench", "spark", "--covering", "--filters", "100000", "--scale", "0.005"]
+    assert main([*arguments, "--json", "--folder", str(tmp_path)]) == 0
+    thresholds, alerts = json.loads(capsys.readouterr().out)["posets"]
+    assert (thresholds["rules"], thresholds["count"]) == ("thresholds", 500)
+    assert (thresholds["links"], thresholds["roots"], thresholds["depth"]) == (499, 1, 500)
+    assert (alerts["rules"], alerts["count"]) == ("alerts", 500)
+    assert 1 < alerts["depth"] < alerts["roots"] < 500
+    for one in (thresholds, alerts):
+        parts = ("parsing_seconds", "comparing_seconds", "ordering_seconds")
+        assert one["seconds"] == pytest.approx(sum(one[part] for part in parts))
+        assert min(one[part] for part in parts) > 0
+    assert main([*arguments, "--folder", str(tmp_path)]) == 0
+    assert "thresholds" in capsys.readouterr().out

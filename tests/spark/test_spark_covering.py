@@ -16,6 +16,7 @@ from penstock.errors import FilterError, InputError
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
 from penstock.matching import cover_index
+from penstock.matching.cover_index import CoverIndex
 from penstock.routing import bag
 from penstock.routing.poset import FiltersPoset
 from penstock.routing.shape import may_cover, shape_of
@@ -104,8 +105,13 @@ CHOICES = st.lists(st.integers(0, 4), min_size=1, max_size=12)
 
 @pytest.mark.property
 @pytest.mark.parametrize("predicates", [RANGES, COMPLETE], ids=["ranges", "all"])
-@pytest.mark.parametrize(("size", "few"), [(2, 512), (bag.SMALL, 512), (2, -1), (bag.SMALL, -1)])
-def test_any_blocks_give_the_poset(predicates: st.SearchStrategy[Predicate], size: int, few: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "few", "chain"),
+    [(2, 512, 64), (bag.SMALL, 512, 64), (2, -1, 64), (bag.SMALL, -1, 64), (2, -1, 0), (bag.SMALL, -1, 1)],
+)
+def test_any_blocks_give_the_poset(
+    predicates: st.SearchStrategy[Predicate], size: int, few: int, chain: int
+) -> None:
     @given(st.lists(predicates, max_size=16), CHOICES)
     def check(drawn: list[Predicate], choices: list[int]) -> None:
         items = named(drawn)
@@ -119,16 +125,18 @@ def test_any_blocks_give_the_poset(predicates: st.SearchStrategy[Predicate], siz
         # With -1, a few filters are indexed as many are.
         patch.setattr(cells, "_FEW", few)
         patch.setattr(cover_index, "_FEW", few)
+        patch.setattr(cells, "_CHAIN", chain)
         check()
 
 
 @pytest.mark.property
-@given(st.lists(ANY, min_size=1, max_size=12), CHOICES, st.sampled_from([512, -1]))
+@given(st.lists(ANY, min_size=1, max_size=12), CHOICES, st.sampled_from([512, -1]), st.sampled_from([0, 64]))
 def test_with_patterns_no_link_is_wrong_and_roots_cover_all(
-    drawn: list[Predicate], choices: list[int], few: int
+    drawn: list[Predicate], choices: list[int], few: int, chain: int
 ) -> None:
     items = named(drawn)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "_CHAIN", chain)
         patch.setattr(cells, "_FEW", few)
         patch.setattr(cover_index, "_FEW", few)
         rows = answer(items, split(items, choices))
@@ -144,6 +152,41 @@ def test_with_patterns_no_link_is_wrong_and_roots_cover_all(
             assert any(covers(f, g) for f in together[parent] for g in own)
         if not row.parents and len(own) == 1:
             assert not any(covers(f, own[0]) for f in items.values() if f != own[0])
+
+
+def interval_texts() -> st.SearchStrategy[str]:
+    """Thresholds and intervals of one attribute, many of which hold one another, and others beside them."""
+    ends, signs = st.integers(0, 9), st.sampled_from(("<", "<=", ">", ">=", "="))
+    one = st.one_of(
+        st.builds("{} {} {}".format, st.sampled_from("xs"), signs, ends),
+        st.builds("x between {} and {}".format, ends, st.integers(9, 12)),
+    )
+    more = st.sampled_from(
+        ["", " and y = 1", " and y = 'longer than a shape'", " and s like '%b'", " or x = 4", " and x != 5"]
+    )
+    texts = st.builds(str.__add__, one, more)
+    return st.one_of(
+        texts, texts, st.sampled_from(["true", "x > 5 and x < 4", "s like '%b'", "s > 'a'", "s < 'b'"])
+    )
+
+
+@pytest.mark.property
+@given(st.lists(interval_texts(), min_size=1, max_size=24), CHOICES)
+def test_chains_of_intervals_are_linked_as_all_pairs_say(texts: list[str], choices: list[int]) -> None:
+    items = named([parse(text) for text in texts])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "_FEW", -1)
+        patch.setattr(cells, "_CHAIN", 0)
+        assert answer(items, split(items, choices)) == by_poset(items)
+
+
+def test_a_chain_is_linked_without_looking_at_its_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = []
+    monkeypatch.setattr(CoverIndex, "candidates", lambda _self, some: looked_at.extend(some))
+    items = {f"r{number:04d}": parse(f"x > {number}") for number in range(2_000)}
+    rows = answer(items, [list(items)])
+    assert not looked_at
+    assert [rows[name].parents for name in items] == [[], *([name] for name in list(items)[:-1])]
 
 
 @pytest.mark.property

@@ -21,7 +21,7 @@ from penstock.errors import (
     UnsupportedValueError,
 )
 from penstock.matching.matcher import Matcher
-from penstock.spark import Table, explain, profile, route, save_table
+from penstock.spark import Table, explain, profile, route, save_table, skipped
 
 RULES = "id string, filter string"
 LAYOUTS = (None, "1x3", "3x1", "2x2")
@@ -224,7 +224,7 @@ def test_what_explain_tells(spark: SparkSession, table: Table) -> None:
     )
     assert told[1] == "attributes that filters name: x (number), name (string)"
     assert [line.split("'")[1] for line in told[2:5]] == ["at", "f", "order.z"]
-    assert told[2].startswith("the schema has no attribute 'at', which ")
+    assert told[2].startswith("the events have no column 'at', which ")
     assert told[5].startswith("layout 1x3 (subscription parts x event parts): ")
     assert "layout 2x2 (subscription parts x event parts): it was asked for" in explain(
         events, table, layout="2x2"
@@ -237,7 +237,7 @@ def test_explain_tells_of_columns_that_filters_take_for_something_else(spark: Sp
     told = explain(events, spark.createDataFrame(given, "id string, filter string")).splitlines()
     assert told[1] == "attributes that filters name: delay (string), n (number), s (string)"
     assert told[2] == (
-        "2 rules (a, b) compare 'delay' with a number, but in the schema it is string: no event can match"
+        "2 rules (a, b) compare 'delay' with a number, but in the events it is string: no event can match"
     )
     assert told[3].startswith("layout ")
     given.append(("d", "delay like '6%'"))
@@ -252,9 +252,9 @@ def test_rules_that_cannot_match_are_a_warning_and_with_strict_an_error(
     given = [(str(n), f"amuont > {n}") for n in range(20)] + [("b", "delay > 1"), ("c", "blob = 'x'")]
     rules = spark.createDataFrame(given, "id string, filter string")
     wanted = [
-        "the schema has no attribute 'amuont', which 20 rules (0, 1, 10, …) name; did you mean 'amount'?",
-        "1 rule (c) names 'blob', which in the schema is binary: no rule can match a value of this type",
-        "1 rule (b) compares 'delay' with a number, but in the schema it is string: no event can match",
+        "the events have no column 'amuont', which 20 rules (0, 1, 10, …) name; did you mean 'amount'?",
+        "1 rule (c) names 'blob', which in the events is binary: no rule can match a value of this type",
+        "1 rule (b) compares 'delay' with a number, but in the events it is string: no event can match",
     ]
     for blocks in ("1x1", "3x1"):
         caplog.clear()
@@ -270,6 +270,26 @@ def test_rules_that_cannot_match_are_a_warning_and_with_strict_an_error(
     route(events, spark.createDataFrame([("a", "amount > 1 or delay = 'x'")], rules.schema), strict=True,
           unsupported="skip")  # fmt: skip
     assert not [record for record in caplog.records if record.name == "penstock.spark"]
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_values_that_tasks_leave_out_are_counted_and_the_first_is_logged(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, blocks: int
+) -> None:
+    given = [(str(n), f"d > timestamp '20{n:02}-01-01' or n = {n}") for n in range(10, 30)]
+    rules = save_table(spark.createDataFrame(given, RULES), tmp_path / "rules", blocks=blocks)
+    far = spark.range(5, numPartitions=2).selectExpr("id n", "date'9999-12-31' d", "id % 2 = 0 other")
+    routed = route(far, rules, unsupported="skip", unmatched="keep", layout="1x2")
+    assert skipped(routed) == {}
+    assert [row.ids for row in routed.collect()] == [[]] * 5
+    assert skipped(routed) == {"d": 5}
+    said = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert len(said) == 1
+    assert "'d' left out so far: " in said[0]
+    assert "a time lies outside 1677-09-21" in said[0]
+    for uncounted in (far, route(far, rules), routed.limit(1)):
+        with pytest.raises(InputError, match="give what route gave"):
+            skipped(uncounted)
 
 
 def test_a_value_that_only_the_run_can_find_is_told_with_its_event(spark: SparkSession) -> None:

@@ -23,6 +23,8 @@ from penstock.spark import (
     await_query,
     route,
     route_stream,
+    save_table,
+    skipped,
 )
 from penstock.spark.versions_log import Entry, VersionsLog, mark_of
 from stream_cases import answers, events_of, rules_of, save_version, stream_of, write_events
@@ -317,3 +319,23 @@ def test_a_table_that_is_replaced_in_its_place_is_taken_up(spark: SparkSession, 
     case.run([ParquetSink(case.routed), replace], unmatched="keep")
     assert case.logged() == [1, 1, 1]
     assert case.read() == case.expected([1, 2, 2])
+
+
+def test_a_query_counts_the_values_that_its_batches_leave_out(spark: SparkSession, tmp_path: Path) -> None:
+    rules = spark.createDataFrame([("a", "day > timestamp '2024-01-01'")], "id string, filter string")
+    save_table(rules, tmp_path / "rules")
+    (tmp_path / "events").mkdir()
+    for file in range(2):
+        (tmp_path / "events" / f"{file}.json").write_text('{"n": 1, "day": "9999-12-31"}\n' * 3)
+    reader = spark.readStream.schema("n long, day date").option("maxFilesPerTrigger", 1)
+    query = route_stream(
+        reader.json(str(tmp_path / "events")),
+        tmp_path / "rules",
+        sinks=nothing,
+        checkpoint=tmp_path / "checkpoint",
+        trigger="available-now",
+        unsupported="skip",
+        layout="1x1",
+    )
+    assert await_query(query, HANGS)
+    assert skipped(query) == {"day": 6}

@@ -93,6 +93,7 @@ def matcher_of(load: Load) -> tuple[Matcher, float]:
     table = load.table()
     started = time.perf_counter()
     matcher = Matcher()
+    matcher.warns = False
     matcher.add_constraints(table)
     return matcher, time.perf_counter() - started
 
@@ -194,6 +195,7 @@ def measure_compile(scenario: CompileScenario, seed: int, progress: Progress) ->
         progress(f"compiling {scenario.workload.filters:,} filters, pass {number + 1} of {scenario.passes}")
         started = time.perf_counter()
         matcher = Matcher()
+        matcher.warns = False
         matcher.add_constraints(table)
         match(matcher, events)
         passes.append(time.perf_counter() - started)

@@ -72,6 +72,7 @@ def _timed(rules: Iterable[Any], started: float | None = None) -> tuple[float, M
 
 def _load(rules: Iterable[Any]) -> Matcher:
     matcher = Matcher()
+    matcher.warns = False
     matcher.add_many(rules)
     return matcher
 

@@ -4,12 +4,15 @@ A protocol (`penstock.broker.protocols`) makes a Core. The simulator, `penstock 
 the benchmarks know nothing else of it.
 """
 
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from penstock.broker.clients import Client
 from penstock.broker.effects import Effect
+from penstock.broker.forwarding import EVERYTHING
+from penstock.filters.predicate import Predicate
 from penstock.wire.blocks import Block
 from penstock.wire.messages import Message
 
@@ -37,6 +40,24 @@ class Facts(msgspec.Struct, frozen=True):
     """Events that there was nowhere to send to any more."""
 
 
+class Prospects(NamedTuple):
+    """What may be published, as far as a core knows: by this, subscriptions are found that match nothing.
+
+    A core that knows nothing of it says `Prospects()`, and no subscription is ever taken for one of these.
+    """
+
+    sees_all: bool = False
+    """Whether all events of the network pass here, not only those published here and those that match."""
+    elsewhere: Sequence[Predicate] = (EVERYTHING,)
+    """What may be published at other nodes, of which what matches nothing does not pass here."""
+    advertised: Sequence[Predicate] = ()
+    """What publishers anywhere have advertised."""
+    unadvertised: Sequence[Predicate] = ()
+    """What clients here have subscribed to, and no advertisement has overlapped since."""
+    subscribers: Callable[[Predicate], Iterable[str]] = lambda _predicate: ()
+    """The links of the clients that have subscribed to exactly this."""
+
+
 class Core(Protocol):
     """One node. `handle` is all that happens to it; it reads no clock and draws nothing at random."""
 
@@ -54,6 +75,9 @@ class Core(Protocol):
 
     def facts(self) -> Facts:
         """What there is to say of it."""
+
+    def prospects(self) -> Prospects:
+        """What may be published, for looking after subscriptions that match nothing."""
 
     def client(self, link: str) -> Client:
         """What is known of a client that is there."""

@@ -1,6 +1,7 @@
 """What a broker has been asked for (the papers' PRT): by whom, by which key, with which filter and trees."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -39,6 +40,8 @@ class Table:
         """By tree and link: the keys of those who have asked for events of the tree."""
         self.departed: set[str] = set()
         """Links of clients that have left, of which something is still known."""
+        self._unbound: dict[Source, Predicate] = {}
+        """Subscriptions of clients that have never been bound to a tree, and what they want."""
         self._routes: dict[Tree, Routes] = {}
         self.matched = 0
         """How many events have been matched against filters."""
@@ -93,6 +96,18 @@ class Table:
             sources = self._filters[entry.filter] = {}
         sources[source] = entry.trees
         self._bind(source, entry.trees)
+        if not entry.trees and source.link in self._clients:
+            self._unbound[source] = entry.filter
+
+    def unbound(self, most: int) -> list[Predicate]:
+        """What clients want, and has been bound to no tree yet; so many at the most."""
+        clients, found = self._clients, self._unbound.items()
+        return [wanted for source, wanted in islice(found, most) if source.link in clients]
+
+    def clients_of(self, predicate: Predicate) -> list[str]:
+        """The links of the clients that want exactly this."""
+        clients, sources = self._clients, self._filters.get(predicate, ())
+        return list(dict.fromkeys(source.link for source in sources if source.link in clients))
 
     def rebind(self, source: Source, trees: frozenset[Tree]) -> None:
         """A client's subscription has other trees. It gets the same events: see `_targets`."""
@@ -102,6 +117,8 @@ class Table:
         self._filters[entry.filter][source] = trees
         self._unbind(source, entry.trees - trees)
         self._bind(source, trees - entry.trees)
+        if trees:
+            self._unbound.pop(source, None)
 
     def _bind(self, source: Source, trees: Iterable[Tree]) -> None:
         for tree in trees:
@@ -112,6 +129,7 @@ class Table:
         self._routes.clear()
         known = self._links[source.link]
         entry = known.pop(source.key)
+        self._unbound.pop(source, None)
         if not known:
             del self._links[source.link]
             self.departed.discard(source.link)

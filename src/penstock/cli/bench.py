@@ -56,6 +56,16 @@ def strangers(options: argparse.Namespace) -> int:
         return run(options, say)
 
 
+def lint(options: argparse.Namespace) -> int:
+    """Measure checking rules."""
+    from penstock.bench.lint import run
+
+    wait_for_kernels()
+    with telling("lint") as say:
+        say("checking a file of rules in a process of its own")
+        return run(options)
+
+
 def start(options: argparse.Namespace) -> int:
     """Measure fresh installations."""
     from penstock.bench.start.command import TRIALS, run

@@ -40,14 +40,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _look(files: list[Source], reading: Reading, schema: Schema | None) -> Report:
     rules, places, faults = Rules(), list[Place](), list[Fault]()
-    reading = Reading(reading.language, faults.append)
+    reading = Reading(reading.language, faults.append, alternatives=True)
     with progress("rules", size_of_all(files)) as advance:
         for one in read_subscriptions(files, reading, advance):
-            rules.add(one.id, one.predicate)
+            rules.add(one.id, one.predicate, one.never)
             places.append(one.place)
     with telling("looking for") as tell:
         findings = lint(rules, schema, tell)
-    found = [Found("invalid", "error", fault.message, fault.place) for fault in faults]
+    found = [Found("invalid", "error", fault.message, fault.place, fault.id) for fault in faults]
     for check, rule, message, other in findings:
         beside = None if other is None else places[other]
         found.append(Found(check, CHECKS[check].level, message, places[rule], rules.ids[rule], beside))

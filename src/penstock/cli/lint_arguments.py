@@ -19,9 +19,10 @@ def add_lint_commands(commands: "Commands[argparse.ArgumentParser]") -> None:
         "  penstock lint rules/ --format sarif --output rules.sarif\n"
         "  penstock lint rules.jsonl --fail-on error\n"
         "\nFiles hold rows with id and filter, as for penstock match. Findings have a level:\n"
-        "  error    invalid, never-matches, unknown-attribute, wrong-type\n"
-        "  warning  duplicate, matches-all\n"
-        "  note     covered (by another rule), repeated-id (several rules under one id are alternatives)\n"
+        "  error    invalid, never-matches, unknown-attribute, wrong-type, wrong-value\n"
+        "  warning  duplicate, matches-all, dead-alternative (part of a rule that can never match)\n"
+        "  note     covered (by another rule), repeated-id (several rules under one id are alternatives),\n"
+        "           rare-attribute (many rules name one much like it)\n"
         "\nExit status: 0 if nothing as grave as --fail-on was found, 1 if something was, 2 if a file\n"
         "cannot be opened or an argument is wrong.\n",
     )

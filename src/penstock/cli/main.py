@@ -16,6 +16,7 @@ from penstock.cli.arguments import scale as _scale
 from penstock.cli.arguments import share as _share
 from penstock.cli.demo_arguments import add_demo_command
 from penstock.cli.lint_arguments import add_lint_commands
+from penstock.cli.lint_bench_arguments import add_lint_bench
 from penstock.cli.live import add_live_commands
 from penstock.cli.live_brokers import add_broker_commands
 from penstock.cli.networks import add_network_commands
@@ -337,7 +338,7 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
         "print benchmarks",
         "  penstock bench filters\n  penstock bench filters --json\n  penstock bench matching --scale 0.01\n"
         "  penstock bench routing --count 10000\n  penstock bench network --subscriptions 1000\n"
-        "  penstock bench spark --scale 0.01 --budget 10\n",
+        "  penstock bench spark --scale 0.01 --budget 10\n  penstock bench lint --scale 0.2\n",
     )
     kinds = bench.add_subparsers(metavar="WHAT", required=True)
     summary = "measure parsing, loading and comparing filters"
@@ -399,6 +400,7 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
     _add_network_bench(kinds)
     add_strangers_bench(kinds)
     add_spark_bench(kinds)
+    add_lint_bench(kinds)
     add_start_bench(kinds)
     _add_routing_bench(kinds)
 

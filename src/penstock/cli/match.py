@@ -76,9 +76,12 @@ def run(options: argparse.Namespace) -> int:
                 write(answering.answer(error.good))
             raise
         # Before the output takes its place: with --strict there is none.
-        _report(matcher.disagreements(), answering.unseen, strict=options.strict)
+        disagreements = matcher.disagreements()
+        _report(disagreements, answering.unseen, strict=options.strict)
     if tally is not None:
-        _print_summary(tally.summary(matcher.ids()), options.summary)
+        # As text they have been told on standard error.
+        told = disagreements if options.summary == "json" else ()
+        _print_summary(tally.summary(matcher.ids(), told), options.summary)
     return 0
 
 
@@ -152,7 +155,7 @@ def _check_columns(matcher: Matcher, events: Sequence[Source]) -> None:
     """Report what rules ask of columns in vain as soon as that is known."""
     schemas = [parquet_schema(source.path) for source in events if source.path != "-"]
     if schemas:
-        found = matcher.check(reduce(Schema.united, schemas))
+        found = matcher.check(reduce(Schema.united, schemas), basis="columns")
         # A rule that asks for absence alone may mean a column that is not there.
         _report([one for one in found if one.asked or one.problem != "unknown"], (), strict=True)
 

@@ -14,6 +14,7 @@ def add_spark_bench(kinds: "Commands[argparse.ArgumentParser]") -> None:
         "  penstock bench spark --scale 0.01 --budget 10\n"
         "  penstock bench spark --events 1000000 --filters 100000\n"
         "  penstock bench spark --folder bench --json > spark.json\n"
+        "  penstock bench spark --covering --scale 0.01\n"
         "\nAll of it takes many minutes and needs a quiet machine; --scale is for a quick look. Goals are\n"
         "printed beside the figures.\n",
     )
@@ -27,6 +28,11 @@ def add_spark_bench(kinds: "Commands[argparse.ArgumentParser]") -> None:
     )
     spark.add_argument(
         "--scale", type=scale, default=1.0, metavar="F", help="take only this share of both (1)"
+    )
+    spark.add_argument(
+        "--covering",
+        action="store_true",
+        help="measure penstock.spark.covering on so many rules instead, part by part",
     )
     spark.add_argument(
         "--repeats", type=positive, default=3, metavar="N", help="times to measure each; medians count (3)"

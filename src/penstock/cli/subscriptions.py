@@ -3,15 +3,15 @@
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import IO, Any, NamedTuple, Protocol
+from contextlib import contextmanager, suppress
+from typing import IO, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from penstock.cli.files import Advance, PlacedError, display, lines, opened, parquet_batches, placed
 from penstock.cli.sources import Source
-from penstock.errors import InputError
-from penstock.filters.parsing import Language, parse
+from penstock.errors import InputError, PenstockError
+from penstock.filters.parsing import Language, never_matching, parse
 from penstock.filters.predicate import Predicate
 from penstock.model.limits import TEXT_LENGTH_MAX
 from penstock.model.names import Id, check_id
@@ -24,6 +24,8 @@ class Subscription(msgspec.Struct, frozen=True):
     predicate: Predicate
     place: "Place"
     subscriber: str | None = None
+    never: tuple[str, ...] = ()
+    """Alternatives of the filter that no event can match, if they are looked for."""
 
 
 class Place(NamedTuple):
@@ -48,6 +50,8 @@ class Fault(NamedTuple):
 
     place: Place
     message: str
+    id: Id | None = None
+    """The row's id, where it can be read."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -56,6 +60,8 @@ class Reading(msgspec.Struct, frozen=True):
     language: Language = "sql"
     fault: Callable[[Fault], None] | None = None
     """What is told of rows that are no subscriptions, which are left out then; else the first is an error."""
+    alternatives: bool = False
+    """Look for alternatives that no event can match."""
     only: str | None = None
     """Read the subscriptions of this id alone. Integers are meant as well as text."""
 
@@ -64,12 +70,29 @@ class Reading(msgspec.Struct, frozen=True):
         return self.only is None or str(identifier) == self.only
 
 
+class _Told:
+    """What is known of a row that may turn out to be none."""
+
+    id: object = None
+
+
+class _Id(msgspec.Struct):
+    """The id of a JSON line, whatever else is in it."""
+
+    id: int | str
+
+
 class _Line(msgspec.Struct):
     """A subscription as a JSON line; the filter may be text or the JSON form."""
 
     id: int | str
     filter: msgspec.Raw
     subscriber: str | None = None
+
+
+_ID: Final = msgspec.json.Decoder(_Id)
+_MAY_CHOOSE: Final = re.compile(r'\bor\b|\bnot\s*+\(|"any"|"not"', re.IGNORECASE)
+"""What a text has that has alternatives."""
 
 
 def read_subscriptions(files: Iterable[Source], reading: Reading, advance: Advance) -> Iterator[Subscription]:
@@ -85,15 +108,24 @@ def read_subscriptions(files: Iterable[Source], reading: Reading, advance: Advan
 
 
 @contextmanager
-def _told(place: Place, reading: Reading) -> Iterator[None]:
+def _told(place: Place, reading: Reading) -> Iterator[_Told]:
     """Errors inside say where they happened; they are raised, or told to who is to be told of them."""
+    told = _Told()
     try:
         with placed(str(place)):
-            yield
+            yield told
     except PlacedError as error:
         if reading.fault is None:
             raise
-        reading.fault(_fault(place, error))
+        reading.fault(_fault(place, error)._replace(id=_id_of(told.id)))
+
+
+def _id_of(given: object) -> Id | None:
+    """An id that can be one."""
+    try:
+        return check_id(given)
+    except PenstockError:
+        return None
 
 
 def _fault(place: Place, error: PlacedError) -> Fault:
@@ -110,21 +142,32 @@ def _jsonl_subscriptions(path: str, reading: Reading, advance: Advance) -> Itera
     for number, line in lines(path, advance):
         place = Place(path, number)
         made = None
-        with _told(place, reading):
+        with _told(place, reading) as told:
+            if reading.fault is not None:
+                with suppress(msgspec.DecodeError):
+                    told.id = _ID.decode(line).id
             found = decoder.decode(line)
             if reading.wants(found.id):
-                predicate = _json_predicate(bytes(found.filter), reading.language)
-                made = Subscription(check_id(found.id), predicate, place, found.subscriber)
+                predicate, never = _json_predicate(bytes(found.filter), reading)
+                made = Subscription(check_id(found.id), predicate, place, found.subscriber, never)
         if made is not None:
             yield made
 
 
-def _json_predicate(raw: bytes, language: Language) -> Predicate:
+def _json_predicate(raw: bytes, reading: Reading) -> tuple[Predicate, tuple[str, ...]]:
     if raw.startswith(b'"'):
-        return parse(msgspec.json.decode(raw, type=str), language)
+        return _parsed(msgspec.json.decode(raw, type=str), reading.language, reading)
     if raw.startswith(b"{"):
-        return parse(raw, "json")
+        return _parsed(raw.decode(), "json", reading)
     raise InputError("a filter is text, or an object in the JSON form")
+
+
+def _parsed(text: str, language: Language, reading: Reading) -> tuple[Predicate, tuple[str, ...]]:
+    """The predicate of a text, and its alternatives that never match, if these are looked for."""
+    predicate = parse(text, language)
+    if not reading.alternatives or not predicate.satisfiable or not _MAY_CHOOSE.search(text):
+        return predicate, ()
+    return predicate, tuple(never_matching(text, language))
 
 
 def _csv_subscriptions(path: str, reading: Reading, advance: Advance) -> Iterator[Subscription]:
@@ -135,7 +178,8 @@ def _csv_subscriptions(path: str, reading: Reading, advance: Advance) -> Iterato
         names = _header(path, rows)
         for place, row in _csv_rows(path, rows, reading):
             made = None
-            with _told(place, reading):
+            with _told(place, reading) as told:
+                told.id = dict(zip(names, row, strict=False)).get("id")
                 if len(row) != len(names):
                     raise InputError(f"{len(names)} fields were expected, found {len(row)}")
                 made = _from_fields(dict(zip(names, row, strict=True)), reading, place)
@@ -183,7 +227,8 @@ def _parquet_subscriptions(path: str, reading: Reading, advance: Advance) -> Ite
             ) from None
         for fields in found:
             place, made = Place(path, row=row), None
-            with _told(place, reading):
+            with _told(place, reading) as told:
+                told.id = fields["id"]
                 made = _from_fields({name: fields[name] for name in names}, reading, place)
             if made is not None:
                 yield made
@@ -218,7 +263,8 @@ def _from_fields(fields: Mapping[str, Any], reading: Reading, place: Place) -> S
     if not isinstance(subscriber, str | None):
         raise InputError(f"a subscriber is text, not {type(subscriber).__name__}")
     identifier = check_id(fields["id"])
-    return Subscription(identifier, parse(text, reading.language), place, subscriber or None)
+    predicate, never = _parsed(text, reading.language, reading)
+    return Subscription(identifier, predicate, place, subscriber or None, never)
 
 
 def _decoded_lines(path: str, file: IO[bytes], reading: Reading, advance: Advance) -> Iterator[str]:

@@ -127,6 +127,7 @@ def tables(looks: list[tuple[Look, Look | None]], *, total: bool, width: int = _
         brokers.append(_broker(look.status, was, flowing))
         links += _links(look.status, was, flowing)
         reasons += _unlinked(look.status)
+        reasons += _disagreeing(look.status)
         busy += _clients(look.status, was, flowing)
     busy.sort(key=lambda client: client[0], reverse=True)
     clients = [row for _size, row in busy[:_CLIENTS_SHOWN]]
@@ -240,6 +241,14 @@ def _unlinked(status: Status) -> Iterator[str]:
     for peer in _missing(status):
         why = peer["error"].removeprefix(f"{peer['url']}: ")
         yield f"{status['name']} has no link to {peer['url']}: {why}"
+
+
+def _disagreeing(status: Status) -> Iterator[str]:
+    """How many subscriptions and events disagree, by problem."""
+    counts = (status.get("disagreements") or {}).get("counts") or {}
+    if counts:
+        told = ", ".join(f"{count:,} {problem}" for problem, count in sorted(counts.items()))
+        yield f"{status['name']}: subscriptions and events disagree: {told} (--json says which)"
 
 
 def _missing(status: Status) -> list[Counted]:

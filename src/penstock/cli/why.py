@@ -79,8 +79,18 @@ def _ids(text: str) -> Iterator[Id]:
 
 
 def _lines(key: str, told: list[tuple[_Rule, Reasons]]) -> Iterator[str]:
+    ids = dict.fromkeys(rule.id for rule, _found in told)
+    if len(ids) > 1:
+        # One is text and one an integer: they are two rules, of which quotes tell which is which.
+        for one in ids:
+            yield from _lines_of(repr(one), [(rule, found) for rule, found in told if rule.id == one])
+        return
+    yield from _lines_of(key, told)
+
+
+def _lines_of(name: str, told: list[tuple[_Rule, Reasons]]) -> Iterator[str]:
     matches = any(found.matches for _rule, found in told)
-    yield f"{key} {'matches' if matches else 'does not match'}"
+    yield f"{name} {'matches' if matches else 'does not match'}"
     is_first = True
     for rule, found in told:
         for alternative in found:
@@ -105,11 +115,13 @@ def _shown(given: object) -> str:
 
 
 def _plain(key: str, told: list[tuple[_Rule, Reasons]]) -> dict[str, Any]:
+    are_several = len({rule.id for rule, _found in told}) > 1
     return {
-        "id": told[0][0].id if len({rule.id for rule, _found in told}) == 1 else key,
+        "id": key if are_several else told[0][0].id,
         "matches": any(found.matches for _rule, found in told),
         "alternatives": [
             {
+                **({"id": rule.id} if are_several else {}),
                 **({} if rule.place is None else rule.place.plain()),
                 "filter": str(alternative.filter),
                 "matches": alternative.matches,

@@ -12,6 +12,7 @@ matches, and nothing else would tell. What events have is known from counting th
 | unmatchable | by the schema, none of its values can be matched |
 | unlisted | events have it, and the schema does not list it |
 | misfit | events have it in a family that the schema does not allow |
+| unadvertised | no publisher of a network has advertised events that the rule can match; about no attribute |
 
 A rule is concerned if all that it asks of the attribute is in vain. So `x > 5 or x = 'a'` fits numbers and
 texts. A rule that asks only for absence (`x is null`) may well mean an attribute that is never there: it is
@@ -23,7 +24,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from penstock.errors import DisagreementError
+from penstock.errors import DisagreementError, printable
+from penstock.filters import html
 from penstock.filters.asked import Kind, kinds_in
 from penstock.filters.filter import Filter
 from penstock.filters.valuesets import Presence
@@ -31,10 +33,30 @@ from penstock.model.names import Id
 from penstock.model.schema import Schema
 from penstock.model.values import Family
 
-Problem = Literal["unknown", "family", "mixed", "skipped", "unmatchable", "unlisted", "misfit"]
+Problem = Literal[
+    "unknown", "family", "mixed", "skipped", "unmatchable", "unlisted", "misfit", "unadvertised"
+]
+
+Basis = Literal["schema", "columns", "advertisements"]
+"""What tells, where no events were counted: a schema that was given, the columns of events, or what
+publishers have advertised."""
+
+_LACKS: Final[dict[Basis, str]] = {
+    "schema": "the schema has no attribute {}, which",
+    "columns": "the events have no column {}, which",
+    "advertisements": "no advertisement names {}, which",
+}
+_IN: Final[dict[Basis, str]] = {
+    "schema": "the schema",
+    "columns": "the events",
+    "advertisements": "the advertisements",
+}
 
 IDS_SHOWN: Final = 10
 """Ids that a report of a disagreement names: enough to find the rules, short enough for a log line."""
+
+_LINES_MAX: Final = 20
+"""Disagreements that a text shows."""
 
 _IDS_IN_TEXT: Final = 3
 _CLOSENESS: Final = 0.75
@@ -45,6 +67,10 @@ _LONGER: Final = 2 * (1 - _CLOSENESS) / _CLOSENESS
 _COMPARED_MAX: Final = 500
 _COMPARED_LENGTH_MAX: Final = 64
 """Names that one is compared with, letter by letter, and how long it may be: some milliseconds in all."""
+
+
+class DisagreementWarning(UserWarning):
+    """Rules and events disagree: what a Matcher warns of. `warnings.simplefilter` makes it an error."""
 
 
 class Disagreement(msgspec.Struct, frozen=True):
@@ -68,9 +94,43 @@ class Disagreement(msgspec.Struct, frozen=True):
     """How many values were left out."""
     detail: str = ""
     """The first value that was left out, or the type in the schema."""
+    basis: Basis = "schema"
+    """What tells, where `events` is None."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON has it, and the sentence as `text`."""
+        return {**msgspec.to_builtins(self), "text": str(self)}
+
+    def together(self, other: "Disagreement") -> "Disagreement":
+        """The same disagreement of these rules and of others, which were held against the same events."""
+        return msgspec.structs.replace(
+            self,
+            asked=tuple(sorted({*self.asked, *other.asked})),
+            seen={
+                family: max(self.seen.get(family, 0), other.seen.get(family, 0))
+                for family in (*self.seen, *other.seen)
+            },
+            rules=self.rules + other.rules,
+            ids=(*self.ids, *other.ids)[:IDS_SHOWN],
+            events=None if self.events is None else max(self.events, other.events or 0),
+            skipped=max(self.skipped, other.skipped),
+        )
 
     def __str__(self) -> str:
         return _sentence(self)
+
+
+class Disagreements(list[Disagreement]):
+    """Disagreements, as notebooks show them."""
+
+    def _repr_html_(self) -> str:
+        return html.table(("problem", "what"), ((one.problem, one) for one in self), len(self))
+
+
+def lines_of(found: Sequence[Disagreement]) -> list[str]:
+    """Disagreements as lines of a text, the first ones."""
+    more = [f"… and {len(found) - _LINES_MAX:,} more"] if len(found) > _LINES_MAX else []
+    return [printable(str(one)) for one in found[:_LINES_MAX]] + more
 
 
 def _sentence(found: Disagreement) -> str:
@@ -84,13 +144,13 @@ def _sentence(found: Disagreement) -> str:
     have = "has" if counted == "1" else "have"
     match found.problem:
         case "unknown" if found.events is None:
-            return f"the schema has no attribute {name}, which {who} {_verb(found, 'name')}{hint}"
+            return f"{_LACKS[found.basis].format(name)} {who} {_verb(found, 'name')}{hint}"
         case "unknown":
             looked = _count(found.events or 0, "event")
             return f"none of {looked} has {name}, which {who} {_verb(found, 'name')}{hint}"
         case "family" if found.events is None:
             return (
-                f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in the schema it is "
+                f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in {_IN[found.basis]} it is "
                 f"{found.detail}: no event can match{_of_elements(found)}"
             )
         case "family":
@@ -111,7 +171,7 @@ def _sentence(found: Disagreement) -> str:
             )
         case "unmatchable":
             return (
-                f"{who} {_verb(found, 'name')} {name}, which in the schema is {found.detail}: "
+                f"{who} {_verb(found, 'name')} {name}, which in {_IN[found.basis]} is {found.detail}: "
                 "no rule can match a value of this type"
             )
         case "unlisted":
@@ -119,6 +179,8 @@ def _sentence(found: Disagreement) -> str:
         case "misfit":
             family = f"{counted} {values} of {name} {have} the family {seen}"
             return f"{family}, but in the schema it is {found.detail}"
+        case "unadvertised":
+            return f"no publisher has advertised events that {who} can match"
 
 
 def _of_elements(found: Disagreement) -> str:
@@ -155,7 +217,9 @@ def refuse(found: Sequence[Disagreement]) -> None:
 class Rules:
     """The rules concerned by each disagreement, while they are looked through."""
 
-    def __init__(self) -> None:
+    def __init__(self, ids: int = IDS_SHOWN) -> None:
+        """`ids`: how many of each are named."""
+        self._ids = ids
         self._found: dict[tuple[str, Problem], tuple[set[Family], list[Id], int]] = {}
 
     def __bool__(self) -> bool:
@@ -171,10 +235,12 @@ class Rules:
         """Take note of so many rules, some of whose ids are given."""
         families, ids, before = self._found.get((name, problem), (set(), [], 0))
         families.update(kind for kind in kinds if isinstance(kind, Family))
-        ids.extend(key for key, _ in zip(keys, range(IDS_SHOWN - len(ids)), strict=False))
+        ids.extend(key for key, _ in zip(keys, range(self._ids - len(ids)), strict=False))
         self._found[name, problem] = families, ids, before + count
 
-    def report(self, names: Collection[str], **more: Mapping[str, Any]) -> list[Disagreement]:
+    def report(
+        self, names: Collection[str], basis: Basis = "schema", **more: Mapping[str, Any]
+    ) -> list[Disagreement]:
         """All disagreements, in the order of attributes; `more` has fields by attribute."""
         made = []
         for (name, problem), (families, ids, count) in sorted(self._found.items()):
@@ -188,6 +254,7 @@ class Rules:
                     rules=count,
                     ids=tuple(ids),
                     suggestion=suggestion(name, names) if problem == "unknown" else None,
+                    basis=basis,
                     **fields,
                 )
             )
@@ -231,11 +298,12 @@ def problem_by(schema: Schema, name: str, kinds: set[Kind]) -> Problem | None:
     return "family" if is_in_vain(kinds, attribute.families) else None
 
 
-def report_by(schema: Schema, rules: Rules) -> list[Disagreement]:
-    """What rules and a schema disagree about."""
+def report_by(schema: Schema, rules: Rules, basis: Basis = "schema") -> list[Disagreement]:
+    """What rules and a schema disagree about; `basis` says where the schema is from."""
     attributes = schema.attributes
     return rules.report(
         attributes,
+        basis=basis,
         seen={name: {family.label: 0 for family in sorted(one.families)} for name, one in attributes.items()},
         detail={name: one.type for name, one in attributes.items()},
     )

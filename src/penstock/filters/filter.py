@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Final
 
 from penstock.errors import FilterError, LimitError
+from penstock.filters import html
 from penstock.filters.constraint import Constraint
 from penstock.filters.valuesets import ValueSet, intersection_of
 from penstock.model.events import Event, Unsupported, as_event
@@ -172,6 +173,11 @@ class Filter:
 
     def __repr__(self) -> str:
         return f"<Filter {self}>"
+
+    def _repr_html_(self) -> str:
+        if not self.satisfiable:
+            return html.paragraph("false: no event can match")
+        return html.table(("matches where",), [(self.to_sql(),)])
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.clauses:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final, Literal, get_args
 
 from penstock.errors import FilterError, LimitError
+from penstock.filters.alternatives import dead_alternatives
 from penstock.filters.constraint import Constraint
 from penstock.filters.filter import Filter
 from penstock.filters.languages import json, padres, sql
@@ -57,6 +58,14 @@ def parse(
             # Only where the caller's own stack is nearly full: texts may nest DEPTH_MAX deep.
             raise LimitError("a filter nests too deep for the stack left", "DEPTH_MAX", DEPTH_MAX) from None
     raise FilterError(f"a filter in {language} is text, not {type(text).__name__}")
+
+
+def never_matching(text: str, language: Language = "sql") -> list[str]:
+    """The alternatives of a rule that no event can match, as SQL; the rule itself is known to be good."""
+    if language == "padres":
+        return []
+    expression = sql.parse_expression(text) if language == "sql" else json.parse_expression(text)
+    return [sql.write_expression(part) for part in dead_alternatives(expression)]
 
 
 def check_request(text: str | bytes | dict[str, object]) -> None:

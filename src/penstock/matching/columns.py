@@ -285,23 +285,28 @@ def concatenate(parts: Sequence[Columns], names: Sequence[str]) -> Columns:
     """Several columns, whose attributes are numbered alike, as one; literals and patterns are unified."""
     if len(parts) == 1:
         return parts[0]._replace(names=names)
-    literals: dict[bytes, int] = {}
+    # The part that has most of them keeps its numbers: there may be millions.
+    most = max(parts, key=lambda part: len(part.literals))
+    literals = {literal: number for number, literal in enumerate(most.literals)}
     patterns: dict[str, int] = {}
     highs, references = [], []
     for part in parts:
+        are_kept = part is most and len(literals) >= len(most.literals)
         literal_of = np.fromiter(
-            (literals.setdefault(literal, len(literals)) for literal in part.literals),
+            (literals.setdefault(literal, len(literals)) for literal in (() if are_kept else part.literals)),
             np.int64,
-            len(part.literals),
+            0 if are_kept else len(part.literals),
         )
         pattern_of = np.fromiter(
             (patterns.setdefault(pattern, len(patterns)) for pattern in part.patterns),
             np.int32,
             len(part.patterns),
         )
-        high = part.cut_high.copy()
-        strings = np.repeat(part.kind == _STRING, np.diff(part.cut_offsets))
-        high[strings] = literal_of[high[strings]]
+        high = part.cut_high
+        if not are_kept:
+            high = high.copy()
+            strings = np.repeat(part.kind == _STRING, np.diff(part.cut_offsets))
+            high[strings] = literal_of[high[strings]]
         highs.append(high)
         forbidden = part.pattern < 0
         plain = pattern_of[np.where(forbidden, ~part.pattern, part.pattern)]

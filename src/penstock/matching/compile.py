@@ -36,6 +36,12 @@ TABLE_ATTRIBUTES_MAX: Final = 2**SLOT_BITS
 _SURE: Final = 32.0
 """How many events of a sample weigh as much as the guess."""
 
+_MARKED: Final = 4
+"""Where strings have at most so many keys for each cut, places of keys are looked up, not searched."""
+
+_BLOCK: Final = 2**20
+"""Cuts that are looked at at a time."""
+
 
 def compile_table(columns: Columns, sample: Batch | None = None) -> tuple[Table, NDArray[np.int64]]:
     """The table of the filters, and for each of its filters the position in the columns."""
@@ -117,10 +123,7 @@ def _cells(
         slot, kind == Family.NUMBER, slots, columns.cut_high, columns.cut_low
     )
     time_offsets, time_key = _grouped(slot, kind == Family.TIME, slots, columns.cut_high)
-    strings = kind == Family.STRING
-    key = np.zeros(len(kind), np.int64)
-    key[strings] = 2 * rank[columns.cut_high[strings]] + columns.cut_low[strings]
-    string_offsets, string_key = _grouped(slot, strings, slots, key)
+    string_offsets, string_key = _string_cuts(columns, slot, kind, slots, len(literal_offsets), rank)
     integer_first, integer_offsets, integer_codes = _integers(number_offsets, number_high, number_low)
     hashed = _hash_slots(len(literal_offsets) - 1)
     build_hash(literals, literal_offsets, hashed)
@@ -134,8 +137,8 @@ def _cells(
         time_offsets=time_offsets,
         time_key=time_key,
         string_offsets=string_offsets,
-        string_key=string_key.astype(np.int32),
-        string_ordered=_ordered(columns, slot_of, slots, rank),
+        string_key=string_key,
+        string_ordered=_ordered(columns, slot_of, slots, literal_offsets, rank),
         literals=literals,
         literal_offsets=literal_offsets,
         literal_hash=hashed,
@@ -197,35 +200,65 @@ def _integers(
     return first, starts, codes
 
 
-def _ordered(
-    columns: Columns, slot_of: NDArray[np.int32], slots: int, rank: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """For each slot, whether some condition tells apart strings that are no literals.
+def _string_cuts(
+    columns: Columns,
+    slot: NDArray[np.int32],
+    kind: NDArray[np.uint8],
+    slots: int,
+    literals: int,
+    rank: NDArray[np.int64],
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Like `_grouped`, for strings. Where there are far more cuts than keys, they are marked, not sorted."""
+    width = 2 * literals
+    if slots * width > _MARKED * len(kind):
+        strings = kind == Family.STRING
+        key = np.zeros(len(kind), np.int64)
+        key[strings] = 2 * rank[columns.cut_high[strings]] + columns.cut_low[strings]
+        offsets, found = _grouped(slot, strings, slots, key)
+        return offsets, found.astype(np.int32)
+    is_cut = np.zeros((slots, width), np.bool_)
+    for first in range(0, len(kind), _BLOCK):
+        block = slice(first, first + _BLOCK)
+        strings = kind[block] == Family.STRING
+        key = 2 * rank[columns.cut_high[block][strings]] + columns.cut_low[block][strings]
+        is_cut[slot[block][strings], key] = True
+    offsets = offsets_of(np.count_nonzero(is_cut, axis=1).astype(np.int64)).astype(np.int32)
+    return offsets, (np.flatnonzero(is_cut) % max(1, width)).astype(np.int32)
 
-    None does if all sets consist of single strings or lack single strings: then cuts come in pairs, a
-    literal and what is just after it, but for the empty string, which starts the set of all strings.
-    """
+
+def _string_places(cells: Cells, slots: int, cuts: int) -> NDArray[np.int32]:
+    """The place of each key of a string in its slot, where that takes little room; else nothing."""
+    width = 2 * len(cells.literal_offsets)
+    if not len(cells.string_key) or slots * width > _MARKED * cuts:
+        return np.empty(0, np.int32)
+    counts = np.diff(cells.string_offsets)
+    places = np.zeros(slots * width, np.int32)
+    first = np.repeat(np.arange(slots, dtype=np.int64) * width, counts)
+    place = np.arange(len(cells.string_key), dtype=np.int32) - np.repeat(cells.string_offsets[:-1], counts)
+    places[first + cells.string_key] = place
+    return places
+
+
+def _ordered(
+    columns: Columns,
+    slot_of: NDArray[np.int32],
+    slots: int,
+    literal_offsets: NDArray[np.int64],
+    rank: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """For each slot, whether some condition tells apart strings that are no literals."""
     ordered = np.zeros(slots, np.bool_)
-    conditions = columns.kind == Family.STRING
-    counts = np.where(conditions, np.diff(columns.cut_offsets), 0)
-    of_cut = np.repeat(np.arange(len(conditions)), np.diff(columns.cut_offsets))
-    strings = conditions[of_cut]
-    of_cut = of_cut[strings]
-    key = 2 * rank[columns.cut_high[strings]] + columns.cut_low[strings]
-    first = columns.cut_offsets[:-1][of_cut]
-    place = np.flatnonzero(strings) - first
-    empty = np.fromiter((not literal for literal in columns.literals), np.bool_, len(columns.literals))
-    starts_whole = (place == 0) & empty[columns.cut_high[strings]] & (columns.cut_low[strings] == 0)
-    # After a start that is the whole of the strings, or at the front, pairs follow one another.
-    whole = np.zeros(len(conditions), np.bool_)
-    whole[of_cut[starts_whole & (counts[of_cut] % 2 == 1)]] = True
-    shifted = place - whole[of_cut]
-    opening = (shifted >= 0) & (shifted % 2 == 0)
-    paired = np.zeros(len(key), np.bool_)
-    if len(key) > 1:
-        paired[:-1] = (of_cut[1:] == of_cut[:-1]) & (key[1:] == key[:-1] + 1)
-    loose = opening & ~(paired & (key % 2 == 0))
-    ordered[slot_of[columns.attribute[of_cut[loose]]]] = True
+    empty = 0 if len(literal_offsets) > 1 and literal_offsets[1] == 0 else -1
+    build_words.mark_ordered(
+        slot_of[columns.attribute],
+        columns.kind,
+        columns.cut_offsets,
+        columns.cut_high,
+        columns.cut_low,
+        rank,
+        empty,
+        ordered,
+    )
     return ordered
 
 
@@ -340,6 +373,7 @@ def _words(
         columns.cut_high,
         columns.cut_low,
         rank,
+        _string_places(cells, len(cells.string_ordered), len(columns.cut_high)),
         cells,
         code_offsets,
         codes,

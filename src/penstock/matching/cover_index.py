@@ -64,6 +64,9 @@ _LACKED: Final = 16
 _ROWS: Final = 64
 """Predicates that are looked up first; then more or fewer, as long as much is found."""
 
+_SMALL: Final = 128
+"""So few numbers are compared quicker as Python's sets."""
+
 _FOUND: Final = 2**20
 """So many numbers of predicates should be found at once."""
 
@@ -179,7 +182,9 @@ class _Table:
             at += len(rows)
             common = numbers[offsets[first] : offsets[first + 1]].astype(np.int64)
             for other in range(first + 1, at):
-                common = np.intersect1d(common, numbers[offsets[other] : offsets[other + 1]])
+                if not len(common):
+                    break
+                common = _both(common, numbers[offsets[other] : offsets[other + 1]])
             yield common
 
     def _match(self, rows: list[Row]) -> "Found":
@@ -196,6 +201,13 @@ class _Table:
 
             self._part = Part(compile_table(self._columns, batch if rows else None)[0])
         return self._part.match(batch, self._names, int(self._numbers[-1]) + 1)
+
+
+def _both(a: Numbers, b: NDArray[np.signedinteger]) -> Numbers:
+    """What is in both, each once."""
+    if len(a) + len(b) > _SMALL:
+        return np.intersect1d(a, b)
+    return np.array([*{*a.tolist()} & {*b.tolist()}], np.int64)
 
 
 def _ask(name: str, states: ValueSet, conditions: dict[str, ValueSet]) -> None:

@@ -5,7 +5,7 @@ somebody asks. Most attributes are settled by what is asked of them in all; only
 something to say are looked into rule by rule.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from penstock.filters.asked import Kind, kinds_in
 from penstock.filters.disagreements import (
     IDS_SHOWN,
+    Basis,
     Disagreement,
     Problem,
     Rules,
@@ -26,6 +27,7 @@ from penstock.filters.valuesets import Presence
 from penstock.matching.columns import PATTERN_ONLY
 from penstock.matching.computed import filter_of, is_computed
 from penstock.matching.observed import FAMILY_OF_STATE, Observed
+from penstock.model.names import Id
 from penstock.model.schema import Schema
 from penstock.model.values import Family
 
@@ -54,18 +56,24 @@ class _Seen(NamedTuple):
 
 
 def disagreements(
-    snapshot: "Snapshot | PlainSnapshot", observed: Observed, *, patience: int = 1
+    snapshot: "Snapshot | PlainSnapshot",
+    observed: Observed,
+    *,
+    patience: int = 1,
+    concerning: Callable[[Id], bool] | None = None,
+    ids_max: int = IDS_SHOWN,
 ) -> list[Disagreement]:
     """See the module; in the order of attributes.
 
-    `patience`: in so many events an attribute is looked for before it is said that none has it.
+    `patience`: in so many events an attribute is looked for before it is said that rules never match there.
+    `concerning`: the rules that count, by id. `ids_max`: how many ids are named.
     """
     names = list(snapshot.names)
     if not observed.events or not names:
         return []
     asked = _asked(snapshot, len(names))
     counts = observed.counts(len(names))
-    rules = Rules()
+    rules = Rules(ids_max)
     seen: dict[str, _Seen] = {}
     looked: dict[str, int] = {}
     at_issue: dict[int, list[Problem]] = {}
@@ -79,8 +87,8 @@ def disagreements(
         looked[name] = observed.events_of(number)
         found = _seen(counts[number], observed, name)
         problems = _problems(name, kinds, found, known)
-        if looked[name] < patience and "unknown" in problems:
-            problems.remove("unknown")
+        if looked[name] < patience:
+            problems = [problem for problem in problems if problem not in ("unknown", "family")]
         if problems:
             seen[name], at_issue[number] = found, problems
     if not at_issue:
@@ -89,13 +97,17 @@ def disagreements(
     wanted[list(at_issue)] = True
     for number, mask, ids in _rules(snapshot, wanted):
         name, kinds = names[number], _kinds_of(mask)
-        for problem in at_issue[number]:
-            if _concerns(problem, kinds, seen[name]):
-                keys = (snapshot.ids.get(int(one)) for one in ids[:IDS_SHOWN])
-                rules.add_many(name, problem, kinds, keys, len(ids))
+        problems = [problem for problem in at_issue[number] if _concerns(problem, kinds, seen[name])]
+        if concerning is None:
+            count, some = len(ids), [snapshot.ids.get(int(one)) for one in ids[:ids_max] if problems]
+        else:
+            some = [key for one in ids if problems and concerning(key := snapshot.ids.get(int(one)))]
+            count = len(some)
+        for problem in problems if count else ():
+            rules.add_many(name, problem, kinds, some, count)
     return rules.report(
         known,
-        seen={names[at]: _shown(seen[names[at]], some, asked[at]) for at, some in at_issue.items()},
+        seen={names[at]: _shown(seen[names[at]], found, asked[at]) for at, found in at_issue.items()},
         events=looked,
         skipped={name: one.skipped for name, one in seen.items()},
         detail={name: observed.skipping.detail(name) for name, one in seen.items() if one.skipped},
@@ -129,7 +141,9 @@ def _of_events(
     return Disagreement(name, problem, (), seen, 0, (), events=observed.events, **more)
 
 
-def disagreements_by(snapshot: "Snapshot | PlainSnapshot", schema: Schema) -> list[Disagreement]:
+def disagreements_by(
+    snapshot: "Snapshot | PlainSnapshot", schema: Schema, basis: Basis = "schema"
+) -> list[Disagreement]:
     """What the filters and a schema disagree about, in the order of attributes."""
     names = list(snapshot.names)
     wanted = np.zeros(len(names), np.bool_)
@@ -145,7 +159,7 @@ def disagreements_by(snapshot: "Snapshot | PlainSnapshot", schema: Schema) -> li
             if problem is not None:
                 keys = (snapshot.ids.get(int(one)) for one in ids[:IDS_SHOWN])
                 rules.add_many(names[number], problem, kinds, keys, len(ids))
-    return report_by(schema, rules)
+    return report_by(schema, rules, basis)
 
 
 def _shown(seen: _Seen, problems: list[Problem], kinds: set[Kind]) -> dict[str, int]:

@@ -1,12 +1,14 @@
 """Saying why: which filters matched, and how they were found."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from penstock.filters import html
+from penstock.filters.disagreements import lines_of
 from penstock.filters.filter import Filter, box
 from penstock.matching.batch import Batch
 from penstock.matching.computed import is_held_apart
@@ -15,6 +17,7 @@ from penstock.matching.table import Table
 from penstock.model.names import Id, id_order
 
 if TYPE_CHECKING:
+    from penstock.filters.disagreements import Disagreement
     from penstock.matching.store import Snapshot
 
 
@@ -37,11 +40,29 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 class Explanations(list[Explanation]):
-    """All filters that matched an event."""
+    """All filters that matched an event; printed, with what filters and events disagree about."""
+
+    def __init__(
+        self,
+        found: Iterable[Explanation] = (),
+        look: "Callable[[], Iterable[Disagreement]]" = tuple,
+    ) -> None:
+        """`look`: what filters and events disagree about, which takes longer: asked for when it is shown."""
+        super().__init__(found)
+        self._look = look
+
+    @cached_property
+    def disagreements(self) -> "list[Disagreement]":
+        """What filters and the events seen by then disagree about: `Matcher.disagreements`."""
+        return list(self._look())
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self), *lines_of(self.disagreements)])
 
     def _repr_html_(self) -> str:
         rows = ((str(one.id), one.filter, one.found_by if one.found_by.conditions else "") for one in self)
-        return html.table(("id", "matched", "found by"), rows, len(self))
+        told = "".join(map(html.paragraph, lines_of(self.disagreements)))
+        return html.table(("id", "matched", "found by"), rows, len(self)) + told
 
 
 def explanations(snapshot: "Snapshot", names: dict[str, int], batch: Batch) -> Explanations:

@@ -6,24 +6,31 @@
 | never-matches | error | a rule that no event can match |
 | unknown-attribute | error | a rule on an attribute that the schema does not list |
 | wrong-type | error | a rule that compares an attribute with a type that it does not have in the schema |
+| wrong-value | error | a rule that asks an attribute for none of the values that the schema lists |
+| dead-alternative | warning | an alternative that no event can match, of a rule that some can |
 | matches-all | warning | a rule that every event matches |
 | duplicate | warning | a rule that says the same as an earlier one |
 | covered | note | a rule that matches no event which another rule does not match |
 | repeated-id | note | a rule under the id of an earlier one, to which it is an alternative |
+| rare-attribute | note | without a schema: an attribute that few rules name, much like one that many name |
 
 A duplicate or covered rule under the id of the other adds nothing. Under another id it may be meant: two ids
-for the same events, or a graver alert for some of them.
+for the same events, or a graver alert for some of them. A rule that every event
+matches has a finding of its own, and is not named as what covers all others.
 """
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from penstock.filters.asked import Kind, kinds_in
-from penstock.filters.disagreements import Disagreement, check
+from penstock.filters.asked import Kind, attributes_in, kinds_in
+from penstock.filters.disagreements import Disagreement, check, suggestion
 from penstock.filters.filter import ALWAYS
 from penstock.filters.predicate import Predicate
+from penstock.filters.valuesets import ValueSet
 from penstock.matching.covered import covered_rules
 from penstock.model.names import Id
 from penstock.model.schema import Schema
@@ -38,11 +45,28 @@ Check = Literal[
     "never-matches",
     "unknown-attribute",
     "wrong-type",
+    "wrong-value",
+    "dead-alternative",
     "matches-all",
     "duplicate",
     "covered",
     "repeated-id",
+    "rare-attribute",
 ]
+
+
+_SHOWN: Final = 200
+"""Characters shown of an alternative or of values."""
+
+_TIMES: Final = 10
+"""A name is rare beside one that so many times as many rules have."""
+
+_COMMON: Final = 256
+_RARE: Final = 256
+"""Of names that are common, and of those that are not, so many are compared, the extremes first."""
+
+_DIGITS: Final = re.compile("[0-9]+")
+"""Names that differ in nothing else are numbered on purpose."""
 
 
 class About(NamedTuple):
@@ -57,10 +81,13 @@ CHECKS: Final[dict[Check, About]] = {
     "never-matches": About("error", "No event can match the rule."),
     "unknown-attribute": About("error", "The schema does not list the attribute."),
     "wrong-type": About("error", "The attribute has another type in the schema."),
+    "wrong-value": About("error", "The attribute has none of these values in the schema."),
+    "dead-alternative": About("warning", "No event can match an alternative of the rule."),
     "matches-all": About("warning", "Every event matches the rule."),
     "duplicate": About("warning", "Another rule says the same."),
     "covered": About("note", "Another rule matches all events that this rule matches."),
     "repeated-id": About("note", "Rules under one id are alternatives."),
+    "rare-attribute": About("note", "Few rules name the attribute, and many name one much like it."),
 }
 
 
@@ -79,9 +106,13 @@ class Rules(msgspec.Struct):
 
     ids: list[Id] = []
     predicates: list[Predicate] = []
+    never: dict[int, tuple[str, ...]] = {}
+    """Alternatives of rules that no event can match; predicates do not show them."""
 
-    def add(self, key: Id, predicate: Predicate) -> None:
-        """Add a rule."""
+    def add(self, key: Id, predicate: Predicate, never: tuple[str, ...] = ()) -> None:
+        """Add a rule. `never` are its alternatives that no event can match (`parsing.never_matching`)."""
+        if never:
+            self.never[len(self.ids)] = never
         self.ids.append(key)
         self.predicates.append(predicate)
 
@@ -94,9 +125,12 @@ def lint(
 ) -> list[Finding]:
     """All that is to be said of the rules, in their order. `tell` is told what is being done."""
     tell("duplicates and contradictions")
-    found = [*_alone(rules.predicates), *_repeated(rules.ids)]
+    found = [*_alone(rules.predicates), *_dead(rules), *_repeated(rules.ids)]
     if schema is not None:
         found += _misfits(rules, schema)
+        found += _wrong_values(rules, schema)
+    else:
+        found += _rare(rules.predicates)
     tell("covered rules")
     found += _too_many(rules)
     found.sort(key=lambda one: (one.rule, LEVELS.index(CHECKS[one.check].level)))
@@ -110,6 +144,16 @@ def _alone(predicates: Sequence[Predicate]) -> Iterator[Finding]:
             yield Finding("never-matches", at, "no event can match: its conditions exclude each other")
         elif ALWAYS in predicate.filters:
             yield Finding("matches-all", at, "every event matches")
+
+
+def _dead(rules: Rules) -> Iterator[Finding]:
+    for at, alternatives in rules.never.items():
+        for text in alternatives:
+            yield Finding("dead-alternative", at, f"no event can match the alternative {_cut(text)}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _repeated(ids: Sequence[Id]) -> Iterator[Finding]:
@@ -128,7 +172,8 @@ def _too_many(rules: Rules) -> Iterator[Finding]:
         known = first.setdefault(predicate, at)
         if known != at and predicate.satisfiable:
             yield Finding("duplicate", at, f"{_called(rules, known)} says the same", known)
-        elif known == at:
+        elif known == at and ALWAYS not in predicate.filters:
+            # What every event matches covers all others, and would hide what else covers them.
             numbers.append(at)
     for at, general in zip(numbers, covered_rules([predicates[at] for at in numbers]), strict=True):
         if general is not None:
@@ -153,6 +198,56 @@ def _misfits(rules: Rules, schema: Schema) -> Iterator[Finding]:
             misfit = known[pair]
             if misfit is not None:
                 yield _misfit(at, misfit)
+
+
+def _wrong_values(rules: Rules, schema: Schema) -> Iterator[Finding]:
+    listed = {name: one for name, one in schema.attributes.items() if one.values is not None}
+    known: dict[tuple[str, ValueSet], bool] = {}
+    for at, predicate in enumerate(rules.predicates):
+        asked: dict[str, list[ValueSet]] = {}
+        for f in predicate.filters:
+            for box in f.boxes():
+                for name in box.conditions.keys() & listed.keys():
+                    asked.setdefault(name, []).append(box.conditions[name])
+        for name, sets in sorted(asked.items()):
+            attribute = listed[name]
+            if not {states.kind for states in sets} & attribute.families:
+                continue  # Presence alone, or the wrong type, which is told of already.
+            for states in sets:
+                if (name, states) not in known:
+                    known[name, states] = states.admits(None) or any(
+                        map(states.admits, attribute.values or ())
+                    )
+            if not any(known[name, states] for states in sets):
+                values = ", ".join(repr(value) for value in sorted(attribute.values or (), key=repr))
+                yield Finding(
+                    "wrong-value",
+                    at,
+                    f"in the schema {name!r:.80} has none of these values, but {_cut(values)}",
+                )
+
+
+def _rare(predicates: Sequence[Predicate]) -> Iterator[Finding]:
+    """Names that few rules have, much like one that many have."""
+    names = [{name for f in predicate.filters for name in attributes_in(f)} for predicate in predicates]
+    counts = Counter(name for some in names for name in some)
+    common = [name for name, count in counts.most_common(_COMMON) if count >= _TIMES]
+    meant: dict[str, str] = {}
+    for name, count in counts.most_common()[: -_RARE - 1 : -1]:
+        likely = [other for other in common if counts[other] >= _TIMES * count]
+        if not likely:
+            break
+        found = suggestion(
+            name, [other for other in likely if _DIGITS.sub("", other) != _DIGITS.sub("", name)]
+        )
+        if found is not None:
+            meant[name] = found
+    for at, some in enumerate(names):
+        for name in sorted(some & meant.keys()):
+            other = meant[name]
+            few = "1 rule names" if counts[name] == 1 else f"{counts[name]:,} rules name"
+            message = f"{few} {name!r:.80}, and {counts[other]:,} name {other!r:.80}"
+            yield Finding("rare-attribute", at, message)
 
 
 def _misfit(at: int, found: Disagreement) -> Finding:

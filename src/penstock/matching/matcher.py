@@ -8,7 +8,8 @@ A match sees every change that was complete when it began, and none that came la
 may be called from several threads at once.
 """
 
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, FilterError, InputError, PenstockError, UnknownSubscriptionError
 from penstock.filters import html
-from penstock.filters.disagreements import SchemaCheck, refuse
+from penstock.filters.disagreements import IDS_SHOWN, Disagreements, DisagreementWarning, SchemaCheck, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.reasons import Reasons, reasons
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike
 
-    from penstock.filters.disagreements import Disagreement
+    from penstock.filters.disagreements import Basis, Disagreement
     from penstock.matching.columns import Columns
     from penstock.matching.explain import Explanations
     from penstock.matching.json_events import WantedNames
@@ -58,6 +59,13 @@ _FEW: Final = 64
 
 _TIDY_EVERY: Final = 16
 """Packed events after which it is looked whether something is to be tidied: they often come one by one."""
+
+
+_WARNED_AFTER: Final = 1_000
+"""Events before it is first looked for disagreements to warn of, and no fewer than there are ids."""
+
+_WARNED_AGAIN: Final = 4
+"""It is looked again when there were so many times as many: in all, a small part of matching."""
 
 
 class _Ready(NamedTuple):
@@ -80,6 +88,10 @@ class Matcher:
         """With a `schema` of events, what does not fit it is refused when it is added."""
         self._kept: Store | PlainStore = PlainStore() if is_interpreting() else _new_store()
         self._schema = schema
+        self.warns = True
+        """Whether `match_batch` and `match_json` warn of disagreements."""
+        self._warns_at = _WARNED_AFTER
+        self._warned: set[tuple[str, str]] = set()
         self._wanted: _Ready | None = None
         self._untidied = 0
         self.add_many(subscriptions)
@@ -259,6 +271,7 @@ class Matcher:
         batches = self._batches(events, unsupported, snapshot)
         found = [self._match_seen(snapshot, batch) for batch in batches]
         self._tidy()
+        self._warn(snapshot.sample.observed)
         return found[0] if len(found) == 1 else _joined(found, snapshot)
 
     def match_json(
@@ -280,26 +293,30 @@ class Matcher:
         batch = read_json_lines(lines, self._wanted_names(snapshot), snapshot.counting(unsupported))
         snapshot.sample.observed.look_at_lines(lines)
         self._tidy()
-        return self._match_seen(snapshot, batch)
+        found = self._match_seen(snapshot, batch)
+        self._warn(snapshot.sample.observed)
+        return found
 
-    def match_packed(self, data: "Buffer", offsets: "ArrayLike") -> Matches:
+    def match_packed(self, data: "Buffer", offsets: "ArrayLike", *, counted: bool = True) -> Matches:
         """What each event matches of many that are laid end to end, in the form of `penstock.model.packed`.
 
-        Event i is `data[offsets[i]:offsets[i + 1]]`. All of each is checked, also what no filter names.
+        Event i is `data[offsets[i]:offsets[i + 1]]`. All of each is checked, also what no filter names. With
+        `counted=False` what they have does not count for `disagreements`.
         """
         from penstock.matching.packed_events import read_packed
 
         snapshot = self._snapshot()
         batch = read_packed(data, offsets, self._wanted_names(snapshot))
-        snapshot.sample.observed.look_at_packed(data, offsets)
+        if counted:
+            snapshot.sample.observed.look_at_packed(data, offsets)
         if isinstance(snapshot, PlainSnapshot):
             # Whoever asks is a broker, which must not stand still.
-            return self._match_plainly(snapshot, batch, Work())
+            return self._match_plainly(snapshot, batch, Work(), counted=counted)
         self._untidied += len(batch.start)
         if self._untidied >= _TIDY_EVERY:
             self._untidied = 0
             self._tidy()
-        return self._match_seen(snapshot, batch)
+        return self._match_seen(snapshot, batch, counted=counted)
 
     def _wanted_names(self, snapshot: "Snapshot | PlainSnapshot") -> "WantedNames":
         """The names of a snapshot, made ready for kernels that read events."""
@@ -368,17 +385,21 @@ class Matcher:
             row += rows.num_rows
         return made or [batch_of_events([], names)]
 
-    def _match_seen(self, snapshot: "Snapshot | PlainSnapshot", given: Batch) -> Matches:
+    def _match_seen(
+        self, snapshot: "Snapshot | PlainSnapshot", given: Batch, *, counted: bool = True
+    ) -> Matches:
         """What each event matches; of which the sample takes note."""
         if isinstance(snapshot, PlainSnapshot):
-            return self._match_plainly(snapshot, given, snapshot.work)
+            return self._match_plainly(snapshot, given, snapshot.work, counted=counted)
         batch = snapshot.completed(given)
-        snapshot.sample.see(batch)
+        snapshot.sample.see(batch, counted=counted)
         return self._match(snapshot, batch)
 
-    def _match_plainly(self, snapshot: PlainSnapshot, batch: Batch, work: Work) -> Matches:
+    def _match_plainly(
+        self, snapshot: PlainSnapshot, batch: Batch, work: Work, *, counted: bool = True
+    ) -> Matches:
         """The same without kernels, until they have come, or there is more to do than they are waited for."""
-        snapshot.sample.see(batch)
+        snapshot.sample.see(batch, counted=counted)
         rows: list[list[int]] = []
         is_whole = snapshot.find(batch, rows, work, lambda: KERNELS.are_here)
         offsets, numbers = as_found(rows)
@@ -424,6 +445,17 @@ class Matcher:
             offsets, numbers, epoch = join(offsets, numbers, other.offsets, other.numbers, stamp, epoch)
         return offsets, numbers
 
+    def _warn(self, observed: "Observed") -> None:
+        """Warn once of each new disagreement, if it is time for a look: that takes longer than a match."""
+        if not self.warns or observed.events < max(self._warns_at, len(self)):
+            return
+        self._warns_at = _WARNED_AGAIN * observed.events
+        for one in self.disagreements(patience=_WARNED_AFTER):
+            key = one.attribute, one.problem
+            if key not in self._warned:
+                self._warned.add(key)
+                warnings.warn(str(one), DisagreementWarning, stacklevel=3)
+
     # Where filters are
 
     def _held(self) -> "Store | PlainStore":
@@ -463,23 +495,30 @@ class Matcher:
     def explain(
         self, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse"
     ) -> "Explanations":
-        """Which filters match the event, and by which constraint each was found: a list."""
-        from penstock.matching.explain import explanations
+        """Which filters match the event, and by which constraint each was found: a list.
+
+        Printed, it also says what filters and the events seen before disagree about.
+        """
+        from penstock.matching.explain import Explanations, explanations
 
         attributes = as_event(event, unsupported).attributes
         snapshot = self._store.snapshot()
         builder = BatchBuilder(snapshot.names)
         builder.add(attributes)
-        return explanations(snapshot, snapshot.names, snapshot.completed(builder.build()))
+        found = explanations(snapshot, snapshot.names, snapshot.completed(builder.build()))
+        return Explanations(found, self.disagreements)
 
     def summary(self, matches: "Matches | Iterable[Matches]") -> "Summary":
-        """How often each id matched in some batches: the noisiest, and those that never matched."""
+        """How often each id matched in some batches: the noisiest, and those that never matched.
+
+        With what filters and the events seen so far disagree about.
+        """
         from penstock.matching.summary import Tally
 
         tally = Tally()
         for batch in [matches] if isinstance(matches, Matches) else matches:
             tally.see(batch)
-        return tally.summary(self.ids())
+        return tally.summary(self.ids(), self.disagreements())
 
     def why(
         self, key: Id, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse"
@@ -521,11 +560,18 @@ class Matcher:
         """What the events seen so far had, counted."""
         return self._snapshot().sample.observed
 
-    def disagreements(self, *, patience: int = 1) -> "list[Disagreement]":
+    def disagreements(
+        self,
+        *,
+        patience: int = 1,
+        concerning: "Callable[[Id], bool] | None" = None,
+        ids_max: int = IDS_SHOWN,
+    ) -> Disagreements:
         """What the filters and the events seen so far disagree about, in the order of attributes.
 
         An attribute is looked for from when a filter names it on; `patience` is in how many events before it
-        is said that none has it.
+        is said that none has it, or none in the family that filters ask for. `concerning` says by id which
+        filters to look into; each disagreement names `ids_max` of them.
 
         Attributes that filters name and no event had, or had in other families only; values that no filter
         asks for; values that were left out (`unsupported="skip"`). With a schema also what events had that it
@@ -534,10 +580,11 @@ class Matcher:
         from penstock.matching.disagreements import disagreements
 
         snapshot = self._snapshot()
-        found = disagreements(snapshot, snapshot.sample.observed, patience=patience)
-        if self._schema is None:
-            return found
-        return sorted([*found, *self.misfits(self._schema)], key=lambda one: one.attribute)
+        observed = snapshot.sample.observed
+        found = disagreements(snapshot, observed, patience=patience, concerning=concerning, ids_max=ids_max)
+        if self._schema is not None:
+            found = sorted([*found, *self.misfits(self._schema)], key=lambda one: one.attribute)
+        return Disagreements(found)
 
     def misfits(self, schema: Schema) -> "list[Disagreement]":
         """What the events seen so far had that a schema does not allow, as far as filters name it; and names
@@ -547,11 +594,14 @@ class Matcher:
         snapshot = self._snapshot()
         return misfits(snapshot, snapshot.sample.observed, schema)
 
-    def check(self, schema: Schema) -> "list[Disagreement]":
-        """What the filters and a schema of events disagree about, in the order of attributes."""
+    def check(self, schema: Schema, *, basis: "Basis" = "schema") -> Disagreements:
+        """What the filters and a schema of events disagree about, in the order of attributes.
+
+        `basis` says where the schema is from, for messages.
+        """
         from penstock.matching.disagreements import disagreements_by
 
-        return disagreements_by(self._snapshot(), schema)
+        return Disagreements(disagreements_by(self._snapshot(), schema, basis))
 
     def filters(self, key: Id) -> list[Filter]:
         """The filters that an id has."""
@@ -620,7 +670,7 @@ class Matcher:
         With a `schema` of events, filters that do not fit it are refused.
 
         With `learn=False` it stays as it was saved: where many processes map one table, none of them should
-        compile a copy of its own because of the events that it saw.
+        compile a copy of its own because of the events that it saw. It does not warn either.
         """
         from penstock.matching.storage import load
         from penstock.matching.store import Store
@@ -628,6 +678,7 @@ class Matcher:
         KERNELS.wait()
         table, ids, learnt = load(path)
         made = cls(schema=schema)
+        made.warns = learn
         made._kept = Store.of_table(table, ids, learnt=learnt or not learn)
         if schema is not None:
             refuse(made.check(schema))

@@ -31,10 +31,11 @@ class Sample:
         self._batches: deque[Batch] = deque(maxlen=_BATCHES)
         self._singles: deque[Mapping[str, Value]] = deque(maxlen=_ROWS)
 
-    def see(self, batch: Batch) -> None:
-        """Take note of a batch."""
+    def see(self, batch: Batch, *, counted: bool = True) -> None:
+        """Take note of a batch; its values are `counted` in `observed`, or only learnt from."""
         count = len(batch.start)
-        self.observed.see(batch)
+        if counted:
+            self.observed.see(batch)
         self.events += count
         if self.events >= self._next and count:
             self._next = self.events + self.events // 4

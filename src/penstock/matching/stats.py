@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from penstock.filters import html
 from penstock.filters.filter import Filter
 from penstock.matching.batch import Batch
 from penstock.model.names import Id
@@ -59,6 +60,16 @@ class Stats(msgspec.Struct, frozen=True):
     def bytes_per_constraint(self) -> float:
         """Bytes for each constraint."""
         return self.bytes / max(1, self.constraints)
+
+    def _repr_html_(self) -> str:
+        figures = ("ids", "filters", "constraints", "parts", "removed", "bytes", "events")
+        told = html.table(("what", "number"), [(name, getattr(self, name)) for name in figures])
+        costs = [
+            (str(one.id), one.filter, f"{one.tests_per_event:.3g}", f"{one.matches_per_event:.3g}")
+            for one in self.expensive_filters
+        ]
+        names = ("id", "filter", "tests per event", "matches per event")
+        return told + (html.table(names, costs) if costs else "")
 
 
 def stats_of(

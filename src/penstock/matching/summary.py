@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.filters import html
+from penstock.filters.disagreements import Disagreement, lines_of
 from penstock.matching.ids import IdTable
 from penstock.matching.matches import Matches
 from penstock.model.names import Id, id_order
@@ -36,6 +37,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Pairs of a rule and an event that it matched."""
     by_rule: tuple[tuple[Id, int], ...]
     """Each rule with its hits: the noisiest first, those that never matched last."""
+    disagreements: tuple[Disagreement, ...] = ()
+    """What rules and events disagree about."""
 
     @property
     def never(self) -> list[Id]:
@@ -55,6 +58,7 @@ class Summary(msgspec.Struct, frozen=True):
             "rules": len(self.by_rule),
             "never": self.never,
             "by_rule": [{"id": key, "hits": hits} for key, hits in self.by_rule],
+            "disagreements": [one.to_dict() for one in self.disagreements],
         }
 
     def __str__(self) -> str:
@@ -78,12 +82,16 @@ class Summary(msgspec.Struct, frozen=True):
             more = f"\n  … and {len(never) - TOP:,} more" if len(never) > TOP else ""
             lines += ["", "never matched:", *(f"  {_shown(key)}" for key in never[:TOP])]
             lines[-1] += more
+        if self.disagreements:
+            lines += ["", "rules and events disagree:"]
+            lines += [f"  {line}" for line in lines_of(self.disagreements)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         told = "\n".join(str(self).split("\n")[:2])
         rows = ((str(key), hits) for key, hits in self.by_rule)
-        return html.paragraph(told) + html.table(("id", "hits"), rows, len(self.by_rule))
+        more = "".join(map(html.paragraph, lines_of(self.disagreements)))
+        return html.paragraph(told) + html.table(("id", "hits"), rows, len(self.by_rule)) + more
 
 
 def _counted(number: int, what: str) -> str:
@@ -122,8 +130,8 @@ class Tally:
                     return
             self._counts.append((matches.table, counts))
 
-    def summary(self, ids: Iterable[Id]) -> Summary:
-        """What has been counted, of these ids and of all others that had hits."""
+    def summary(self, ids: Iterable[Id], disagreements: Iterable[Disagreement] = ()) -> Summary:
+        """What has been counted, of these ids and of all others that had hits; with what disagrees."""
         hits = dict.fromkeys(ids, 0)
         with self._lock:
             for table, counts in self._counts:
@@ -131,7 +139,8 @@ class Tally:
                 for key, count in zip(_ids(table, numbers), counts[numbers].tolist(), strict=True):
                     hits[key] = hits.get(key, 0) + count
             by_rule = sorted(hits.items(), key=lambda pair: (-pair[1], id_order(pair[0])))
-            return Summary(self._events, self._matched, sum(hits.values()), tuple(by_rule))
+            matches = sum(hits.values())
+            return Summary(self._events, self._matched, matches, tuple(by_rule), tuple(disagreements))
 
 
 def _sum(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -37,6 +37,7 @@ def warm_all(say: Callable[[str], None]) -> None:
     import numpy as np
     import pyarrow as pa
 
+    from penstock.matching.intervals import nearest_holding
     from penstock.matching.kernels.observe import count_values
     from penstock.matching.kernels.results import sort_places
 
@@ -60,5 +61,6 @@ def warm_all(say: Callable[[str], None]) -> None:
     none = np.zeros(0, np.int32)
     count_values(none, none, np.zeros(0, np.uint8), np.zeros(0, np.int64))
     sort_places(matches.offsets, matches.numbers, np.arange(len(matcher), dtype=np.int64))
+    nearest_holding(np.zeros((2, 0)), np.zeros((2, 0)), np.zeros(0, np.int64))
     say("lines")
     Lines(matches.table, 0).write(batch_of_events([_EVENT], matcher.names), matches, np.zeros(1, np.int64), 0)

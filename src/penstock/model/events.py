@@ -1,13 +1,14 @@
 """The event: a set of named attributes, each with a value of some family.
 
 Nested objects are flattened with dots, and null is absence. So `{"a": null}`, `{"a": {}}` and `{}` are the
-same event: one without attributes. What has no family (bytes, a decimal) is refused, or skipped when the
+same event: one without attributes. What has no family (bytes) is refused, or skipped when the
 caller says so; it is never turned into something else.
 
 A list is a value: a tuple of its elements. Objects in it are records, which are events themselves. Null is no
 element, and a list without elements is absence.
 """
 
+import json
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -50,6 +51,11 @@ class Skipping:
     def count(self, name: str) -> int:
         """How many values of the attribute were left out."""
         return self._found.get(name, (0, ""))[0]
+
+    def counts(self) -> dict[str, tuple[int, str]]:
+        """By attribute: how many values were left out, and why the first was."""
+        with self._lock:
+            return dict(self._found)
 
     def detail(self, name: str) -> str:
         """Why the first of them was left out."""
@@ -154,6 +160,8 @@ def _value_key(value: Value) -> tuple[Family, object]:
 
 _JSON: Final[msgspec.json.Decoder[object]] = msgspec.json.Decoder()
 _JSON_LIST: Final = msgspec.json.Decoder(list[object])
+_DIGITS_READ: Final = 400
+"""Of longer integers: any number of hundreds of digits is refused alike."""
 
 
 def as_event(given: "Event | Mapping[str, object]", unsupported: Unsupported = "refuse") -> Event:
@@ -166,12 +174,37 @@ def decode_object(text: str | bytes) -> dict[str, object]:
     try:
         decoded = _JSON.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise EventError(f"not a JSON object: {error}") from None
+        decoded = _with_long_integers(text) if "Integer value out of range" in str(error) else None
+        if decoded is None:
+            raise EventError(f"not a JSON object: {error}") from None
     except RecursionError:
         raise LimitError("objects nest too deep in a JSON text", "NESTING_MAX", NESTING_MAX) from None
     if not isinstance(decoded, dict):
         raise EventError(f"an event is a JSON object, not {_json_name(decoded)}")
     return decoded
+
+
+def _with_long_integers(text: str | bytes) -> object:
+    """What a JSON text says that has integers of more digits than the decoder reads; None if it is no JSON.
+
+    Nobody can match such an integer, but other attributes of the event. It becomes one of hundreds of digits,
+    which is refused, or left out, where it is named.
+    """
+    try:
+        return json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_finite)
+    except ValueError:
+        return None
+
+
+def _integer(text: str) -> int:
+    return int(text[:_DIGITS_READ])
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def decode_list(text: str | bytes) -> list[object]:

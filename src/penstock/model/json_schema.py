@@ -19,7 +19,7 @@ from penstock.errors import InputError
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.schema import Attribute, Schema
-from penstock.model.values import Family
+from penstock.model.values import Family, Value, family_of
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -64,9 +64,12 @@ class _Found:
     def __init__(self) -> None:
         self.families: set[Family] = set()
         self.types: dict[str, None] = {}
+        self.values: dict[tuple[Family, Value], Value] | None = {}
+        """None if any value of a family will do."""
 
     def made(self) -> Attribute:
-        return Attribute(frozenset(self.families), " or ".join(self.types) or "null")
+        values = tuple(self.values.values()) if self.values else None
+        return Attribute(frozenset(self.families), " or ".join(self.types) or "null", values)
 
 
 class _Reader:
@@ -114,14 +117,20 @@ class _Reader:
             if kind == "object":
                 self.read_object(node, name + ".", place, depth + 1)
             elif kind != "null":
-                self._add(name, *_scalar(kind, node))
+                self._add(name, *_scalar(kind, node), _listed(kind, node))
         # Of nothing but nulls, and of a type that is not said, no rule is to blame.
         if types == ["null"] or not (types or alternatives):
             self._add(name, frozenset(Family), types[0] if types else "anything")
 
-    def _add(self, name: str, families: frozenset[Family], label: str) -> None:
+    def _add(
+        self, name: str, families: frozenset[Family], label: str, values: list[Value] | None = None
+    ) -> None:
         one = self.found.setdefault(check_name(name), _Found())
         one.families |= families
+        if values is None or one.values is None:
+            one.values = None
+        else:
+            one.values.update(((family_of(value), value), value) for value in values)
         one.types[label] = None
         if len(self.found) > ATTRIBUTES_MAX:
             raise InputError(f"JSON Schema: more than {ATTRIBUTES_MAX:,} attributes (ATTRIBUTES_MAX)")
@@ -185,6 +194,16 @@ def _scalar(kind: str, node: Mapping[str, object]) -> tuple[frozenset[Family], s
     return frozenset({_FAMILY_OF_TYPE[kind]}), kind
 
 
+def _listed(kind: str, node: Mapping[str, object]) -> list[Value] | None:
+    """The values of a type that `const` or `enum` lists; None where there is neither, or they are times."""
+    given: Any = [node["const"]] if "const" in node else node.get("enum")
+    if not isinstance(given, list) or kind not in _FAMILY_OF_TYPE or node.get("format") in _TIME_FORMATS:
+        return None
+    family = _FAMILY_OF_TYPE[kind]
+    known = [value for value in given if isinstance(value, bool | int | float | str)]
+    return [value for value in known if family_of(value) is family]
+
+
 def _type_of(value: object) -> str:
     names = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
     return names.get(type(value), "null")
@@ -237,6 +256,7 @@ def _property(attribute: Attribute) -> dict[str, Any]:
         return {}
     types = [_TYPE_OF_FAMILY[family] for family in sorted(attribute.families) if family is not Family.TIME]
     if Family.TIME not in attribute.families:
-        return {"type": types[0] if len(types) == 1 else types}
+        listed = {} if attribute.values is None else {"enum": list(attribute.values)}
+        return {"type": types[0] if len(types) == 1 else types, **listed}
     time = {"type": "string", "format": "date-time"}
     return {"anyOf": [*({"type": kind} for kind in types), time]} if types else time

@@ -28,6 +28,8 @@ class Attribute(msgspec.Struct, frozen=True):
     """The families that its values may have. Empty where no rule can match its type."""
     type: str
     """The type as the schema writes it, for messages."""
+    values: tuple[Value, ...] | None = None
+    """The values that it may have, where the schema lists them all."""
 
     @property
     def is_matchable(self) -> bool:
@@ -37,7 +39,13 @@ class Attribute(msgspec.Struct, frozen=True):
     def united(self, other: "Attribute") -> "Attribute":
         """An attribute that may be as either says."""
         types = dict.fromkeys((*self.type.split(" or "), *other.type.split(" or ")))
-        return Attribute(self.families | other.families, " or ".join(types))
+        values = None
+        if self.values is not None and other.values is not None:
+            # 1 is not true, though equal to it in Python.
+            values = tuple(
+                {(family_of(value), value): value for value in self.values + other.values}.values()
+            )
+        return Attribute(self.families | other.families, " or ".join(types), values)
 
 
 class Schema(msgspec.Struct, frozen=True):

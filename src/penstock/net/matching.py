@@ -7,6 +7,7 @@ its names.
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -14,14 +15,17 @@ import msgspec
 import numpy as np
 
 from penstock.broker.needs import Found, holds
-from penstock.filters.disagreements import Disagreement
+from penstock.filters.disagreements import IDS_SHOWN
 from penstock.filters.predicate import Predicate
+from penstock.filters.relations import overlaps
 from penstock.matching import warming
 from penstock.matching.arrival import is_interpreting
 from penstock.matching.computed import is_held_apart, name_of
 from penstock.matching.matcher import Matcher
 from penstock.model.events import Event
+from penstock.model.names import Id
 from penstock.model.schema import Schema
+from penstock.node.disagreements import CONCERNED_MAX, Concern
 from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
 from penstock.wire.messages import Events, Publish
@@ -44,7 +48,10 @@ _OFTEN: Final = 3
 """Blocks of so few events are held against a predicate one by one, the first times that it is asked for."""
 
 _PATIENCE: Final = 1_000
-"""Events that come before it is said that none has an attribute."""
+"""Events that come before it is said that none has an attribute, or none in the family asked for."""
+
+_COMPARED_MAX: Final = 10_000
+"""Pairs of a filter and an advertisement that are compared in one look: about a tenth of a second."""
 
 _CHECKERS_MAX: Final = 1_000
 """Predicates for which a matcher of their own is kept ready: advertisements and grants in use."""
@@ -107,6 +114,8 @@ class EngineMatching:
     """Knows filters; finds those that match."""
 
     def __init__(self) -> None:
+        self.sees_all = False
+        """Whether events that were published elsewhere count for `disagreements`: where all of them come."""
         self._shards = [Shard()]
         """The last one takes what comes."""
         self._numbers: dict[Predicate, int] = {}
@@ -180,7 +189,11 @@ class EngineMatching:
         """The filters that match each event of a block. Raises EventError where one is not an event."""
         if len(self._shards) > 1:
             self._move_on()
-        found = [shard.matcher.match_packed(block.data, block.offsets) for shard in self._shards]
+        # Of events from elsewhere come those that match: they do not show what events are like.
+        counted = self.sees_all or not block.header.hops
+        found = [
+            shard.matcher.match_packed(block.data, block.offsets, counted=counted) for shard in self._shards
+        ]
         offsets, numbers = found[0].offsets, found[0].ids()
         if len(found) > 1:
             counts = [np.diff(matches.offsets) for matches in found]
@@ -189,18 +202,28 @@ class EngineMatching:
             offsets = np.concatenate(([0], np.cumsum(sum(counts))))
         return Found(offsets, numbers.astype(np.int64, copy=False), self._known)
 
-    def disagreements(self, schema: Schema | None = None) -> list[Disagreement]:
+    def disagreements(
+        self, schema: Schema | None = None, elsewhere: Sequence[Predicate] = ()
+    ) -> list[Concern]:
         """What filters, the events that came, and their schema disagree about, in the order of attributes;
-        filters by their text. Takes a while where there are very many: may be called in another thread."""
-        found: dict[tuple[str, str], Disagreement] = {}
+        filters by their text. Takes a while where there are very many: may be called in another thread.
+
+        Filters that overlap what may be published `elsewhere` are left out: events that they match may come.
+        """
+        judged = _Judged(self._known, elsewhere)
+        found: dict[tuple[str, str], Concern] = {}
         for shard in list(self._shards):
-            for one in shard.matcher.disagreements(patience=_PATIENCE):
+            some = shard.matcher.disagreements(
+                patience=_PATIENCE, concerning=judged if elsewhere else None, ids_max=CONCERNED_MAX
+            )
+            for one in some:
                 known = (self._known[int(number)] for number in one.ids)
-                texts = tuple(f"{predicate.to_sql():.80}" for predicate in known if predicate is not None)
-                if texts:
-                    found[one.attribute, one.problem] = msgspec.structs.replace(one, ids=texts)
+                concerned = tuple(predicate for predicate in known if predicate is not None)
+                if concerned:
+                    texts = tuple(f"{predicate.to_sql():.80}" for predicate in concerned[:IDS_SHOWN])
+                    Concern(msgspec.structs.replace(one, ids=texts), concerned).add_to(found)
             for one in () if schema is None else shard.matcher.misfits(schema):
-                found[one.attribute, one.problem] = one
+                Concern(one).add_to(found)
         return [found[key] for key in sorted(found)]
 
     def holds(self, predicate: Predicate, events: Events) -> Any:
@@ -217,3 +240,20 @@ class EngineMatching:
         if isinstance(checker, int):
             return holds(predicate, events)
         return np.diff(checker.match_packed(events.data, events.offsets).offsets) > 0
+
+
+class _Judged:
+    """Whether what came here shows that a filter matches nothing: not if it overlaps what comes elsewhere."""
+
+    def __init__(self, known: Sequence[Predicate | None], elsewhere: Sequence[Predicate]) -> None:
+        self._known = known
+        self._elsewhere = list(dict.fromkeys(elsewhere))
+        self._left = _COMPARED_MAX
+
+    def __call__(self, number: Id) -> bool:
+        """By its number. Where too much would have to be compared, nothing is said."""
+        predicate = self._known[int(number)]
+        self._left -= len(self._elsewhere)
+        if predicate is None or self._left < 0:
+            return False
+        return not any(overlaps(predicate, other) for other in self._elsewhere)

@@ -59,6 +59,7 @@ class Server:
             # Higher than in any earlier life, as nothing is kept of that.
             incarnation=time.time_ns() // 1_000_000,
         )
+        self._matching.sees_all = self.node.runtime.core.prospects().sees_all
         self._listeners: list[asyncio.Server] = []
         self._gateway: Gateway | None = None
 
@@ -145,15 +146,15 @@ class Server:
             await self.look()
 
     async def look(self) -> None:
-        """Look for subscriptions that match nothing: log what is new, and have the status say it."""
+        """Look for subscriptions that match nothing; have log, status and clients say what is found."""
         try:
+            look = self.node.look()
             # In a thread: with very many subscriptions it takes a while.
-            found = await asyncio.to_thread(self._matching.disagreements, self.node.settings.schema)
+            await asyncio.to_thread(look.compare, self._matching)
+            look.finish()
         except Exception:
             # It is for people, and must not end what events depend on.
             LOG.exception("%s: an error while looking for disagreements", self.config.name)
-            return
-        self.node.disagreements.see(found)
 
     def status(self) -> dict[str, Any]:
         """What it says of itself."""

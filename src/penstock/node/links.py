@@ -94,6 +94,8 @@ class Link:
     is_warned: bool = False
     """Whether a slow client has been told."""
     is_paused: bool = False
+    doubts: set[tuple[str, str, str]] = field(default_factory=set)
+    """What a client was told of subscriptions that match nothing: see `penstock.node.disagreements`."""
     missed: int = 0
     """Events that a paused client has missed."""
     meter: Meter | None = None

@@ -11,7 +11,7 @@ from penstock.model.schema import Schema
 from penstock.node.admission import Admission
 from penstock.node.connection import FrameConnection
 from penstock.node.dialing import Dialer
-from penstock.node.disagreements import Disagreements
+from penstock.node.disagreements import Disagreements, Look
 from penstock.node.hub import Hub
 from penstock.node.logs import LOG
 from penstock.node.runtime import TICK, Runtime
@@ -81,7 +81,7 @@ class Node:
             prepare=matching.prepare,
             schema=settings.schema,
         )
-        self.disagreements = Disagreements(settings.name)
+        self.disagreements = Disagreements(settings.name, self.runtime)
         self.hub = Hub(settings.name, protocol.name, self.runtime, admission, incarnation, world)
         self.dialers: list[Dialer] = []
         self._world = world
@@ -124,6 +124,10 @@ class Node:
             LOG.exception("%s: an error as time passed", self.settings.name)
 
     # Looking
+
+    def look(self) -> Look:
+        """Begin a look for subscriptions that match nothing."""
+        return Look(self.disagreements, self.runtime.core, self.settings.schema)
 
     def status(self) -> dict[str, Any]:
         """What it says of itself."""

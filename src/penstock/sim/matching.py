@@ -33,6 +33,7 @@ def warm_up(predicates: Sequence[Predicate], events: Sequence[Event]) -> None:
 
     *most, last = predicates
     engine = Matcher(enumerate(most))
+    engine.warns = False
     engine.add(len(most), last)
     engine.match_batch(events)
     for event in events[:1]:
@@ -133,3 +134,4 @@ class SharedMatching:
         from penstock.matching.matcher import Matcher
 
         self._engine = Matcher(self._predicates.items())
+        self._engine.warns = False

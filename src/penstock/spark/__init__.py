@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.spark.analysis.sweep import sweep
     from penstock.spark.hits import summary
     from penstock.spark.layout import Layout
+    from penstock.spark.left_out import skipped
     from penstock.spark.python import use
     from penstock.spark.routing import explain, route
     from penstock.spark.session import builder
@@ -47,6 +48,7 @@ __all__ = [
     "route_stream",
     "save_table",
     "similarity",
+    "skipped",
     "summary",
     "sweep",
     "use",
@@ -73,6 +75,7 @@ _HOMES = {
     "route_stream": "streaming",
     "save_table": "subscriptions",
     "similarity": "analysis.similarity",
+    "skipped": "left_out",
     "summary": "hits",
     "sweep": "analysis.sweep",
     "use": "python",

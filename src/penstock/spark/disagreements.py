@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import printable
-from penstock.filters.disagreements import IDS_SHOWN, Disagreement, refuse
+from penstock.filters.disagreements import Disagreement, refuse
 from penstock.model.schema import Attribute, Schema
 from penstock.model.values import Family
 from penstock.spark.events import attributes_of
@@ -51,9 +51,9 @@ def disagreements(table: "Table", columns: "StructType") -> list[Disagreement]:
         return []
     merged: dict[tuple[str, str], Disagreement] = {}
     for matcher in matchers:
-        for one in matcher.check(schema):
+        for one in matcher.check(schema, basis="columns"):
             key = one.attribute, one.problem
-            merged[key] = _together(merged[key], one) if key in merged else one
+            merged[key] = merged[key].together(one) if key in merged else one
     return [merged[key] for key in sorted(merged)]
 
 
@@ -70,18 +70,6 @@ def _fit(table: "Table", schema: Schema, matchers: "list[Matcher]") -> bool:
             if any(family not in schema.attributes[name].families for name, family in asked):
                 return False
     return True
-
-
-def _together(a: Disagreement, b: Disagreement) -> Disagreement:
-    """The same disagreement of the rules of two blocks."""
-    import msgspec
-
-    return msgspec.structs.replace(
-        a,
-        asked=tuple(sorted({*a.asked, *b.asked})),
-        rules=a.rules + b.rules,
-        ids=(*a.ids, *b.ids)[:IDS_SHOWN],
-    )
 
 
 def report(table: "Table", columns: "StructType", *, strict: bool) -> None:

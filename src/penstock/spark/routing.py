@@ -28,8 +28,11 @@ from penstock.spark.tables import Table
 from penstock.spark.workers import Output, Task, run, under_plain_names
 
 if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from penstock.spark.left_out import Counts
 
 Unmatched = Literal["drop", "keep"]
 
@@ -112,6 +115,7 @@ def route(
     unmatched       "keep": events that match nothing are there too, with no ids (in rows: null).
     column          another name for the column of ids.
     unsupported     "skip": columns and values that have no family are left out of events, not refused.
+                    `skipped` tells how many values.
     strict          rules on attributes that no column has, or that have another family there, are an error;
                     else a warning in the log (of `penstock.spark`).
     invalid         "quarantine": rows that are no subscriptions are left out (see `check_subscriptions`).
@@ -146,11 +150,30 @@ def route(
     _given_schema(events.schema, wish, table)
     report(table, events.schema, strict=wish.strict)
     choice = chosen_layout(events, table, wish, own=own)
-    return routed_by(events, table, wish, choice, place(events.sparkSession, table, wish.share, own=own))
+    where = place(events.sparkSession, table, wish.share, own=own)
+    skipped = counted_by(events, wish)
+    return routed_by(events, table, wish, choice, where, skipped)
 
 
-def routed_by(events: "DataFrame", table: Table, wish: Wish, choice: Choice, where: Where) -> "DataFrame":
-    """The events routed by a table that workers find at a place, in a layout that was chosen."""
+def counted_by(events: "DataFrame", wish: Wish) -> "Accumulator[Counts] | None":
+    """What values that are left out are counted by, if any may be."""
+    from penstock.spark.left_out import counter
+
+    return counter(events.sparkSession) if wish.unsupported == "skip" else None
+
+
+def routed_by(
+    events: "DataFrame",
+    table: Table,
+    wish: Wish,
+    choice: Choice,
+    where: Where,
+    skipped: "Accumulator[Counts] | None" = None,
+) -> "DataFrame":
+    """The events routed by a table that workers find at a place, in a layout that was chosen.
+
+    `skipped`: what values that are left out are counted by, where events stay where they are.
+    """
     ready(events.sparkSession)
     columns = _event_columns(events.schema, wish)
     given = _given_schema(events.schema, wish, table)
@@ -168,7 +191,12 @@ def routed_by(events: "DataFrame", table: Table, wish: Wish, choice: Choice, whe
         from penstock.spark.grid import on_grid
 
         return on_grid(events, task, choice.layout, given)
-    return under_plain_names(events).mapInArrow(partial(run, task), given)
+    from penstock.spark.left_out import hold
+
+    task = task._replace(skipped=skipped)
+    routed = under_plain_names(events).mapInArrow(partial(run, task), given)
+    hold(routed, skipped)
+    return routed
 
 
 def explain(

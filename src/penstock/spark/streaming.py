@@ -24,7 +24,7 @@ from penstock.spark.failures import own_error
 from penstock.spark.layout import Layout
 from penstock.spark.places import for_spark, local_folder
 from penstock.spark.placing import Share, place
-from penstock.spark.routing import Unmatched, Wish, chosen_layout, routed_by
+from penstock.spark.routing import Unmatched, Wish, chosen_layout, counted_by, routed_by
 from penstock.spark.shipping import Shipped, Where, mapped
 from penstock.spark.sinks import ForeachSink, Owner, Sink, prepare
 from penstock.spark.tables import Table, checked_folder
@@ -32,10 +32,13 @@ from penstock.spark.versions_log import HOME, Entry, Home, Run, mark_of, reopene
 from penstock.spark.workers import Output
 
 if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
+
+    from penstock.spark.left_out import Counts
 
 Trigger = str | Mapping[str, Any]
 """When batches are made: see `route_stream`."""
@@ -120,8 +123,12 @@ def route_stream(
     batches = _Batches(folder, wish, given, home, run)
     if name is not None:
         writer = writer.queryName(name)
+    from penstock.spark.left_out import hold
+
+    batches.skipped = counted_by(events, wish)
     query = writer.foreachBatch(batches).start()
     vars(query)[_BATCHES] = batches
+    hold(query, batches.skipped)
     return query
 
 
@@ -150,6 +157,8 @@ class _Batches:
 
     def __init__(self, table: Path, wish: Wish, sinks: Sequence[Sink], home: Home, run: Run) -> None:
         self.error: Exception | None = None
+        self.skipped: Accumulator[Counts] | None = None
+        """What values that are left out are counted by."""
         self._table = table
         self._wish = wish
         self._sinks = sinks
@@ -171,7 +180,7 @@ class _Batches:
         table = Table.open(self._table) if logged is None else reopened(logged, log.file(batch))
         choice = chosen_layout(events, table, self._wish)
         where = self._where(events.sparkSession, table, events.schema)
-        routed = routed_by(events, table, self._wish, choice, where)
+        routed = routed_by(events, table, self._wish, choice, where, self.skipped)
         if logged is None:
             # Not before the job is built: a version that these events do not go with would be there to stay.
             log.write(Entry(batch, table.version, table.path, mark_of(table)))

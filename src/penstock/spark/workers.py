@@ -18,9 +18,11 @@ from penstock.model.events import Unsupported
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame
 
     from penstock.matching.matcher import Matcher
+    from penstock.spark.left_out import Counts
     from penstock.spark.shipping import Where
 
 Output = Literal["ids", "rows"]
@@ -70,6 +72,11 @@ class Block:
         from penstock.spark.tables import read_subscribers
 
         return cls(Matcher.load(folder, learn=False), read_subscribers(folder))
+
+    @property
+    def skipped(self) -> "Counts":
+        """What was left out of events in the life of this process."""
+        return self.matcher.observed.skipping.counts()
 
     @cached_property
     def _order(self) -> "tuple[pa.Array, NDArray[np.int64]]":
@@ -138,6 +145,8 @@ class Task(NamedTuple):
     unsupported: Unsupported = "refuse"
     names: tuple[str, ...] = ()
     """Those of the events' columns, where they come under others: see `under_plain_names`."""
+    skipped: "Accumulator[Counts] | None" = None
+    """What values that are left out are counted by: see `penstock.spark.left_out`."""
 
 
 def under_plain_names(events: "DataFrame") -> "DataFrame":
@@ -151,11 +160,16 @@ def under_plain_names(events: "DataFrame") -> "DataFrame":
 def run(task: Task, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
     """Match batches: what `mapInArrow` calls."""
     blocks = blocks_of(task.where, task.first, task.last)
+    before = [block.skipped for block in blocks]
     for rows in gathered(batches):
         if task.names:
             rows = rows.rename_columns(list(task.names))
         for some, found in matched(rows, partial(_events, task), blocks, task.unsupported):
             yield from in_pieces(some, found, GIVE[task.output], keep=task.keep)
+    if task.skipped is not None:
+        from penstock.spark.left_out import of_blocks
+
+        task.skipped.add(of_blocks(zip(before, (block.skipped for block in blocks), strict=True)))
 
 
 def _events(task: Task, rows: "pa.RecordBatch") -> "pa.RecordBatch":

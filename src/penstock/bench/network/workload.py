@@ -125,6 +125,7 @@ class Workload:
     def matches(self) -> NDArray[np.int64]:
         """How many subscriptions each event of the pool matches, as the matcher says."""
         matcher = Matcher(enumerate(self.filters))
+        matcher.warns = False
         found = matcher.match_batch(self.events)
         return np.array([len(ids) for ids in found], dtype=np.int64)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.bench.spark import plain, report
+from penstock.bench.spark import covering, plain, report
 from penstock.bench.spark.bare import engine
 from penstock.bench.spark.report import Report
 from penstock.bench.spark.trial import Choices, Say, Trial
@@ -50,6 +50,8 @@ The second logger is that whose level Spark tells when it starts.
 
 def run(options: argparse.Namespace, say: Say) -> int:
     """Measure, and print tables or JSON; fail where not all found the same matches."""
+    if options.covering:
+        return run_covering(options, say)
     choices = chosen(options)
     made = Report(choices=choices)
     try:
@@ -61,6 +63,22 @@ def run(options: argparse.Namespace, say: Say) -> int:
         if made.sizes or made.joins:
             (report.write_json if options.json else report.show)(made)
     return int(not report.agrees(made))
+
+
+def run_covering(options: argparse.Namespace, say: Say) -> int:
+    """Measure posets of rules in place of routing."""
+    count = max(1, round(max(options.filters or FILTERS) * options.scale))
+    found: list[covering.Covered] = []
+    try:
+        with _folder(options.folder) as folder, _session(options.master, folder) as session:
+            # Workers have to be started, and to import what they need.
+            covering.measure(session, folder, "alerts", covering.FEW, options.seed, say)
+            for rules in covering.RULES:
+                found.append(covering.measure(session, folder, rules, count, options.seed, say))  # noqa: PERF401 - keeps what came before an error
+    finally:
+        if found:
+            (report.write_covering_json if options.json else report.show_covering)(found)
+    return 0
 
 
 def chosen(options: argparse.Namespace) -> Choices:

@@ -6,6 +6,8 @@ from typing import Final
 import msgspec
 
 from penstock.bench import measures, printing
+from penstock.bench.spark.covering import Covered
+from penstock.bench.spark.covering import document as document_of_covering
 from penstock.bench.spark.memory import Weight
 from penstock.bench.spark.trial import Choices, Join, Size, Start
 
@@ -59,6 +61,40 @@ def goals(report: Report) -> list[Goal]:
             what = f"join on expressions ÷ route, both on {join.events:,} events × {join.filters:,} filters"
             found.append(Goal(what, f"at least {FASTER} ×", f"{join.ratio:,.0f} ×", join.ratio >= FASTER))
     return found
+
+
+def write_covering_json(found: list[Covered]) -> None:
+    """Posets, for machines."""
+    plain = {"machine": measures.facts(), "posets": document_of_covering(found)}
+    sys.stdout.write(msgspec.json.encode(plain).decode() + "\n")
+
+
+def show_covering(found: list[Covered]) -> None:
+    """Posets, as a table."""
+    figures = (
+        "count",
+        "blocks",
+        "parsing",
+        "comparing",
+        "ordering",
+        "seconds",
+        "goal",
+        "links",
+        "roots",
+        "depth",
+    )
+    shown = printing.table("penstock bench spark --covering", ("rules",), figures)
+    for one in found:
+        seconds = (one.parsing_seconds, one.comparing_seconds, one.ordering_seconds, one.seconds)
+        shown.add_row(
+            one.rules,
+            f"{one.count:,}",
+            f"{one.blocks}",
+            *(f"{figure:,.1f} s" for figure in seconds),
+            f"≤ {one.goal_seconds:,.1f} s",
+            *(f"{figure:,}" for figure in (one.links, one.roots, one.depth)),
+        )
+    printing.console(_WIDTH).print(shown)
 
 
 def agrees(report: Report) -> bool:

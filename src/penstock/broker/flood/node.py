@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.broker.clients import Client, Clients
-from penstock.broker.core import Facts
+from penstock.broker.core import Facts, Prospects
 from penstock.broker.effects import Behind, Effect, Missed, Refuse, Replay, Send
 from penstock.broker.flood.losses import Losses
 from penstock.broker.flood.messages import Apart, Ended, Gone, Whereabouts
@@ -351,6 +351,10 @@ class FloodNode:
             withheld=forwarding.withheld,
             unrouted=forwarding.unrouted,
         )
+
+    def prospects(self) -> Prospects:
+        """All events pass here; who advertises what, only the publisher's own node knows."""
+        return Prospects(sees_all=True, elsewhere=(), subscribers=self._table.clients_of)
 
     def client(self, link: str) -> Client:
         """What is known of a client that is there."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, KeysView
 from typing import Final
 
 from penstock.broker.clients import Client, Clients
-from penstock.broker.core import Facts
+from penstock.broker.core import Facts, Prospects
 from penstock.broker.effects import Effect, Refuse, Wake
 from penstock.broker.forwarding import EVERYTHING, Forwarding
 from penstock.broker.local import Ending, LinkDown, LinkUp, Replayed, Tick, Woken
@@ -57,6 +57,9 @@ _OF_CLIENTS: Final = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 
 _GONE_MAX: Final = 1_000
 """Trees that are gone, of which a neighbour is told, the last ones. Each has a filter, which may be long."""
+
+_UNADVERTISED_MAX: Final = 10_000
+"""Subscriptions that no advertisement overlaps, of which the node is told."""
 
 _RETIRING_MAX: Final = 10_000
 """Trees that are kept though nothing more is published on them, the last ones."""
@@ -174,6 +177,27 @@ class Broker:
             late=forwarding.late,
             withheld=forwarding.withheld,
             unrouted=forwarding.unrouted,
+        )
+
+    def prospects(self) -> Prospects:
+        """What may be published, for looking after subscriptions that match nothing.
+
+        Without advertisements, brokers advertise everything, whoever publishes there: that there are
+        publishers is known from their silent trees, where events are kept.
+        """
+        others = [branch.filter for _tree, branch in self.trees.items() if branch.way != HERE]
+        if self._advertisements:
+            advertised = [branch.filter for _tree, branch in self.trees.items()]
+            unadvertised = self.table.unbound(_UNADVERTISED_MAX)
+        else:
+            advertised, unadvertised = [], []
+            publish_there = [other for other in others if not self._keep or other == SILENT]
+            others = [EVERYTHING] if publish_there else []
+        return Prospects(
+            elsewhere=others,
+            advertised=advertised,
+            unadvertised=unadvertised,
+            subscribers=self.table.clients_of,
         )
 
     def client(self, link: str) -> Client:

@@ -53,8 +53,13 @@ _NODE: Final = 'a constraint {"attribute": …, "op": …, "value": …}, or {"a
 
 def parse(text: str | bytes | dict[str, object], work: Work | None = None) -> Predicate:
     """Read a predicate from JSON text, or from the dict that such a text decodes to."""
+    return normalise(parse_expression(text, work), work)
+
+
+def parse_expression(text: str | bytes | dict[str, object], work: Work | None = None) -> Expression:
+    """Read what a text says, as it says it; what it asks of elements of lists, as a predicate."""
     source = _Source(text if isinstance(text, str) else "", work or Work())
-    return normalise(_expression(_decode(text), "$", 0, source), work)
+    return _expression(_decode(text), "$", 0, source)
 
 
 def write(predicate: Predicate) -> str:

@@ -16,13 +16,17 @@ from penstock.filters.constraint import Constraint
 from penstock.filters.expression import And, Expression
 from penstock.model.limits import TEXT_LENGTH_MAX
 
-_INTEGER: Final = r"(?<![\w.])[+-]?[0-9]{1,15}(?![\w.])"
+_DECIMAL: Final = r"(?=[0-9.]{2,16}(?![0-9.]))(?:[0-9]++\.[0-9]*+|\.[0-9]++)"
+_NUMBER: Final = rf"(?<![\w.])[+-]?(?:[0-9]{{1,15}}|{_DECIMAL})(?![\w.])"
 _STRING: Final = r"'[^'\0]*+'(?!')"
 _LITERALS: Final = re.compile(
-    rf"({_INTEGER}|{_STRING}"
-    rf"|\(\s*+(?:{_INTEGER}(?:\s*+,\s*+{_INTEGER})*+|{_STRING}(?:\s*+,\s*+{_STRING})*+)\s*+\))"
+    rf"({_NUMBER}|{_STRING}"
+    rf"|\(\s*+(?:{_NUMBER}(?:\s*+,\s*+{_NUMBER})*+|{_STRING}(?:\s*+,\s*+{_STRING})*+)\s*+\))"
 )
-"""Plain literals: integers that are doubles too, texts without quotes in them, lists of either."""
+"""Plain literals: numbers of up to 15 digits, texts without quotes in them, lists of either.
+
+The double of a number of so few digits tells it from all others, and no two of them are neighbours.
+"""
 
 _QUOTES: Final = re.compile("['\"`]")
 
@@ -73,7 +77,7 @@ class Shapes:
         if self._unknown > _PATIENCE:
             self._pause()
             return None
-        if len(text) > TEXT_LENGTH_MAX or not text.isascii():
+        if len(text) > TEXT_LENGTH_MAX or not (text.isascii() or _is_unicode(text)):
             return None
         pieces = _LITERALS.split(text)
         literals = pieces[1::2]
@@ -119,14 +123,28 @@ class Shapes:
         return Shape(tuple(sorted(steps, key=lambda step: step.attribute)))
 
 
-def read(literal: str) -> int | str | list[int] | list[str]:
+def read(literal: str) -> float | str | list[float] | list[str]:
     """The value of a literal, or the values of a list."""
     if literal[0] == "'":
         return literal[1:-1]
     if literal[0] == "(":
         # Between the quotes stand the texts and, alternately, commas.
-        return literal.split("'")[1::2] if "'" in literal else list(map(int, literal[1:-1].split(",")))
-    return int(literal)
+        return literal.split("'")[1::2] if "'" in literal else list(map(number, literal[1:-1].split(",")))
+    return number(literal)
+
+
+def number(literal: str) -> float:
+    """The value of a number."""
+    return float(literal) if "." in literal else int(literal)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text has no surrogates, which are no characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _values_of(constraint: Constraint) -> list[object]:

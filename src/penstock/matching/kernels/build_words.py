@@ -100,6 +100,38 @@ def integer_codes(
             codes[i] = NUMBERS + at - number_offsets[s]
 
 
+@kernel
+def mark_ordered(
+    slot: Array,
+    kind: Array,
+    cut_offsets: Array,
+    cut_high: Array,
+    cut_low: Array,
+    rank: Array,
+    empty: int,
+    ordered: Array,
+) -> None:
+    """Mark the slots where a condition tells apart strings that are no literals.
+
+    None does if all sets consist of single strings or lack single strings: then cuts come in pairs, a
+    literal and what is just after it, but for the empty string (its rank is `empty`), which starts the set of
+    all strings.
+    """
+    for c in range(len(kind)):
+        if kind[c] != _STRING:
+            continue
+        at = cut_offsets[c]
+        end = cut_offsets[c + 1]
+        if (end - at) & 1 and rank[cut_high[at]] == empty and cut_low[at] == 0:
+            at += 1
+        while at < end:
+            is_pair = at + 1 < end and cut_low[at] == 0 and cut_low[at + 1] == 1
+            if not is_pair or rank[cut_high[at]] != rank[cut_high[at + 1]]:
+                ordered[slot[c]] = True
+                break
+            at += 2
+
+
 @inlined
 def _find_number(
     number_offsets: Array, number_high: Array, number_low: Array, slot: int, high: int, low: int
@@ -141,6 +173,7 @@ def codes_of_cuts(
     cut_high: Array,
     cut_low: Array,
     rank: Array,
+    string_place: Array,
     cells: Cells,
     code_offsets: Array,
     codes: Array,
@@ -148,7 +181,9 @@ def codes_of_cuts(
     """The codes at which each condition toggles; always an even number of them.
 
     `rank` gives the rank of each literal. `codes` has room for all cuts and two more for each condition.
+    `string_place` has the place of each key of a string in each slot; if it is empty, places are searched.
     """
+    string_keys = 2 * len(cells.literal_offsets)
     number_high = cells.number_high
     number_low = cells.number_low
     number_offsets = cells.number_offsets
@@ -192,7 +227,10 @@ def codes_of_cuts(
                 else:
                     first = string_offsets[s]
                     key = 2 * rank[high] + cut_low[i]
-                    at = count_below(string_key, first, string_offsets[s + 1], key)
+                    if len(string_place) > 0:
+                        at = np.int64(string_place[s * string_keys + key])
+                    else:
+                        at = count_below(string_key, first, string_offsets[s + 1], key)
                     codes[n] = strings_start(number_offsets, time_offsets, s) + 1 + at
                 n += 1
             if (cut_offsets[c + 1] - cut_offsets[c]) & 1:

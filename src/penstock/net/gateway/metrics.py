@@ -79,11 +79,11 @@ class StatusCollector(Collector):
         yield lost
         disagreements = GaugeMetricFamily(
             "penstock_disagreements",
-            "Attributes about which subscriptions, events and their schema disagree.",
+            "Attributes about which subscriptions, events, advertisements and a schema disagree.",
             labels=["problem"],
         )
         found = (status.get("disagreements") or {}).get("counts") or {}
-        for problem in ("unknown", "family", "mixed", "unlisted", "misfit"):
+        for problem in ("unknown", "family", "mixed", "unlisted", "misfit", "unadvertised"):
             disagreements.add_metric([problem], _number(found.get(problem)))
         yield disagreements
         wanted = [str(peer["name"]) for peer in status.get("peers") or [] if peer.get("name")]

@@ -15,6 +15,7 @@ class Notice(msgspec.Struct, frozen=True):
     dropped       the broker has ended the connection because events were not taken
     closing       the broker is about to end
     rejected      published events were not accepted
+    disagreement  a subscription may match nothing: its attributes do not go with events or advertisements
     lost          published events could not be passed on to everybody, and are given up
     """
 

@@ -67,6 +67,7 @@ class _WatchedCore:
         self.name = core.name
         self.hears_load = core.hears_load
         self.facts = core.facts
+        self.prospects = core.prospects
         self.client = core.client
         self.close = core.close
         self._network = network

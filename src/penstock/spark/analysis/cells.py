@@ -7,7 +7,9 @@ when all blocks have been seen, the immediate predecessors are left. The pairs o
 the other, nearly as many as there are pairs in some tables, are never written down.
 
 Within a cell an index (`penstock.matching.cover_index`) finds the filters that may cover another. Shapes,
-bags of them and the frontier, all of room `routing`, tell which of these are nearest.
+bags of them and the frontier, all of room `routing`, tell which of these are nearest. Filters that are an
+interval of one attribute each (`amount > 5`) often cover one another by the thousand. They are sorted, and a
+sweep finds the nearest (`penstock.matching.intervals`).
 
 A *summary* of a block tells, for each set of attributes in it, between which bounds the ends of its shapes
 lie. Where no shape within the bounds of one block can cover one within those of the other, the cell is left
@@ -15,29 +17,42 @@ out; no pair is lost.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.filters.predicate import Predicate
 from penstock.matching.cover_index import CoverIndex
 from penstock.matching.covered import is_exact
+from penstock.matching.intervals import nearest_holding
 from penstock.routing.bag import Bag, Group
 from penstock.routing.frontier import innermost
-from penstock.routing.shape import NEVER, Key, Shape, alignment, shape_of
+from penstock.routing.shape import NEVER, NO_HULL, Key, Shape, alignment, shape_of
 from penstock.routing.table import CoveringRelation, Node
 from penstock.spark.analysis.predicates import decode
 
 _FEW: Final = 512
 """In so few filters those that may cover another are found quicker by their ends than by an index."""
 
+_CHAIN: Final = 64
+"""So many filters on one attribute, an interval each, are sorted and linked, and not looked up one by one."""
+
 _KEYS_MAX: Final = 16
 """A block with more sets of attributes is summed up by attributes alone: the driver has many to compare."""
 
 
-Hits = tuple[Group["Held"], "list[int] | np.ndarray[tuple[int], np.dtype[np.intp]]"]
-"""Rows of a group that may cover a filter."""
+Rows: TypeAlias = NDArray[np.intp]
+
+
+class Hits(NamedTuple):
+    """Rows of a group that may cover a filter."""
+
+    group: "Group[Held]"
+    rows: "list[int] | Rows"
+    are_nearest: bool = False
+    """Whether rows that one of these covers are left out: then all members are exact."""
 
 
 class Held(Node[Predicate]):
@@ -174,13 +189,16 @@ class Column:
         """
         found: list[Held] = []
         same: list[Held] = []
-        for group, hits in groups:
+        for group, hits, are_nearest in groups:
             rows = np.asarray(hits)
             if f.group is group:
                 rows = rows[rows != f.row]
             if f.shape.exact and not group.loose:
                 found += _innermost(group, rows)
                 continue
+            if are_nearest and not all(self._is_above(group.members[row], f) for row in rows.tolist()):
+                # What was left out is covered by one that does not cover the filter after all.
+                rows = np.asarray(group.covering(f.shape))
             for row in rows.tolist():
                 other = group.members[row]
                 if self.relation.confirms(other, f):
@@ -225,7 +243,78 @@ def _hits(specials: list[Held], generals: list[Held]) -> Iterator[Iterable[Hits]
     for general in generals:
         bag.add(general)
     if len(generals) <= _FEW:
-        yield from (bag.covering(special.shape) for special in specials)
+        yield from ([Hits(*hit) for hit in bag.covering(special.shape)] for special in specials)
+        return
+    groups = {general.shape.key: cast("Group[Held]", general.group) for general in generals}
+    chains = {key[0]: _Chain(group) for key, group in groups.items() if _is_chain(group)}
+    names = {name for name, _family in chains}
+    # What has no interval on the attribute of a chain is looked up after all.
+    apart: list[int] = []
+    for at, special in enumerate(specials):
+        for place, pair in enumerate(special.shape.key):
+            if pair in chains:
+                chains[pair].ask(at, special, place)
+        if special.shape.key == NEVER.key or any(
+            name in names for name, family in special.shape.key if family == NO_HULL
+        ):
+            apart.append(at)
+    for chain in chains.values():
+        chain.link()
+    linked = [member for chain in chains.values() for member in chain.group.members]
+    rest = [general for general in generals if not _is_linked(general, chains)]
+    found = iter(_looked_up([specials[at] for at in apart], linked if apart else []))
+    turns = iter([*apart, -1])
+    turn = next(turns)
+    for at, hits in enumerate(_looked_up(specials, rest)):
+        key = specials[at].shape.key
+        hits += [chains[pair].hits(at) for pair in key if pair in chains]
+        if at == turn:
+            hits += [hit for hit in next(found) if hit.group.key[0] not in key]
+            turn = next(turns)
+        yield hits
+
+
+def _is_linked(f: Held, chains: "dict[tuple[str, int], _Chain]") -> bool:
+    return len(f.shape.key) == 1 and f.shape.key[0] in chains
+
+
+def _is_chain(group: Group[Held]) -> bool:
+    """Whether all filters of a group are intervals of one attribute, and many."""
+    return len(group.key) == 1 and group.key != NEVER.key and not group.loose and len(group.members) > _CHAIN
+
+
+class _Chain:
+    """Filters that are an interval each of one attribute; and which are the nearest that cover others."""
+
+    def __init__(self, group: Group[Held]) -> None:
+        self.group = group
+        self._asked: dict[int, int] = {}
+        self._ends: list[tuple[float, ...]] = []
+        self._own: list[int] = []
+        self._offsets = self._rows = np.zeros(1, np.int64)
+
+    def ask(self, at: int, special: Held, place: int) -> None:
+        """Ask what covers a filter, by its ends on the attribute, which is at some place of its key."""
+        self._asked[at] = len(self._ends)
+        self._ends.append(special.shape.ends[2 * place : 2 * place + 2])
+        self._own.append(special.row if special.group is self.group else -1)
+
+    def link(self) -> None:
+        """Answer all questions at once."""
+        known = np.array([member.shape.ends for member in self.group.members]).T
+        asked = np.array(self._ends).reshape(-1, 2).T
+        self._offsets, self._rows = nearest_holding(known, asked, np.array(self._own, np.int64))
+
+    def hits(self, at: int) -> Hits:
+        """The answer."""
+        asked = self._asked[at]
+        return Hits(self.group, self._rows[self._offsets[asked] : self._offsets[asked + 1]], True)
+
+
+def _looked_up(specials: list[Held], generals: list[Held]) -> Iterator[list[Hits]]:
+    """For each filter, the groups and rows of those that may cover it, by an index."""
+    if not generals:
+        yield from ([] for _ in specials)
         return
     groups: dict[Key, Group[Held]] = {}
     row_of = np.empty(len(generals), np.int64)
@@ -239,7 +328,7 @@ def _hits(specials: list[Held], generals: list[Held]) -> Iterator[Iterable[Hits]
     for special, found in zip(specials, index.candidates(f.item for f in specials), strict=True):
         some = group_of[found]
         yield [
-            (group, rows)
+            Hits(group, rows)
             for number in np.unique(some).tolist()
             for group in (known[number],)
             if len(rows := group.covering_among(special.shape, row_of[found[some == number]]))

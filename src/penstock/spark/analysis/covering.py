@@ -14,8 +14,9 @@ The cost: step 2 looks every filter up in an index of each block, in some tens o
 block once for each column. So its time grows with filters times blocks, which are few: 8 up to a million
 filters. Each pair of which one may cover the other is looked at besides: a table in which most filters cover
 most others takes time in proportion to its pairs. Cells that cannot hold a pair are left out. Step 2 ships b
-times the table at most, for b blocks, and a task holds two blocks and the links of one. Step 3 is one task,
-with time and memory in proportion to the links, some dozens of bytes each.
+times the table at most, for b blocks, and a task holds two blocks and the links of one. Many intervals of one
+attribute are sorted and linked instead, and not looked at pair by pair. Step 3 is one task, with time and
+memory in proportion to the links, some dozens of bytes each.
 """
 
 from collections.abc import Iterator
@@ -67,16 +68,25 @@ def covering(
     is done when the answer is used. `blocks`: in how many the filters are split, by their number otherwise.
     On a cluster with many cores give as many as it has.
     """
+    return poset_rows(linked(placed(subscriptions, language, blocks)))
+
+
+def placed(subscriptions: "DataFrame", language: "Language", blocks: int | None) -> "DataFrame":
+    """Step 1: the filters in blocks, done when this is called."""
     if blocks is not None and blocks < 1:
         raise InputError(f"filters are split in one block at least, not in {blocks}")
     rows, size = parsed(subscriptions, language)
-    placed = (
+    return (
         rows.repartitionByRange(blocks or blocks_for(size), *PLACE)
         .select("id", "data")
         .mapInArrow(_pack_partition, "number int, block binary, summary binary")
         .localCheckpoint()
     )
-    return _columns(placed).repartition(1).mapInArrow(_finish, SCHEMA)
+
+
+def poset_rows(links: "DataFrame") -> "DataFrame":
+    """Step 3: the answer, from all links."""
+    return links.repartition(1).mapInArrow(_finish, SCHEMA)
 
 
 def blocks_for(count: int) -> int:
@@ -84,21 +94,21 @@ def blocks_for(count: int) -> int:
     return max(1, min(-(-count // _FEW), _BLOCKS), -(-count // _MANY))
 
 
-def _columns(placed: "DataFrame") -> "DataFrame":
-    """The links of all filters, a task for each block."""
+def linked(blocks: "DataFrame") -> "DataFrame":
+    """Step 2: the links of all filters, a task for each block."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     summaries = {
-        row.number: read_summary(row.summary) for row in placed.select("number", "summary").collect()
+        row.number: read_summary(row.summary) for row in blocks.select("number", "summary").collect()
     }
     numbers = sorted(summaries)
     pairs = [
         (special, special != general, numbers[general])
         for special, general in cells([summaries[number] for number in numbers])
     ]
-    looked_at = placed.sparkSession.createDataFrame(pairs, "column int, later boolean, number int")
+    looked_at = blocks.sparkSession.createDataFrame(pairs, "column int, later boolean, number int")
     return (
-        placed.select("number", "block")
+        blocks.select("number", "block")
         .join(F.broadcast(looked_at), "number")
         .repartitionById(max(1, len(numbers)), "column")
         # A column's own block is the first, so that the others need not be kept.
