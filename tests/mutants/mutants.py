@@ -641,10 +641,26 @@ _LEASES: Final = (
     Mutant(
         "goodbye-not-said",
         "broker/trees/broker.py",
-        "            self._advertising.fell(tree, now, used=used)\n",
+        "            self._advertising.fell(tree, now, used=used, ended=True)\n",
         "            pass\n",
         "clients are told in vain that they missed events of a broker that was stopped",
         "tests/sim/test_whole_plans.py::test_a_broker_that_ends_as_it_should_has_nobody_told_in_vain",
+    ),
+    Mutant(
+        "goodbye-without-a-reason",
+        "broker/trees/broker.py",
+        "fell(tree, now, used=used, ended=True)",
+        "fell(tree, now, used=used)",
+        "what went with a broker that was stopped is told only if its publisher reports it",
+        _PLANS + "test_what_went_with_a_drained_broker_is_told_though_its_publisher_is_gone",
+    ),
+    Mutant(
+        "earlier-brokers-believed-unasked",
+        _CATCHING,
+        "            if self._is_looked_after(other, gap)\n",
+        "",
+        "what a publisher reports of a broker is ignored because its tree is remembered, though nobody asked for it",
+        _OF_CATCHING_UP + "test_a_report_of_a_tree_that_nobody_asks_for_counts",
     ),
     Mutant(
         "offers-not-asked-for",

@@ -349,7 +349,39 @@ def test_what_is_published_again_after_it_was_acknowledged_is_not_for_later_subs
         (1003371, "a filter was changed before it was bound to all trees"),
         (1003644, "the same"),
         (1002558, "the same, while the client heard nothing"),
+        (7700005, "a broker in between was drained, and took what it had kept with it"),
     ],
 )
 def test_seeds_that_failed_pass(seed: int, what: str) -> None:
     assert play(draw_whole(seed)).wrong == [], what
+
+
+def rolling(*before: Step) -> Outcome:
+    """A publisher goes to a broker that does not know a client; it is drained before that client is back."""
+    steps = [
+        Step("crash", (0,)),
+        Step("pass", (12.0,)),
+        *events(0, 1, 2, 3),
+        Step("unplug", (1, 0)),
+        Step("pass", (1.0,)),
+        Step("restart", (0, False)),
+        Step("pass", (3.0,)),
+        *before,
+        Step("drain", (1, 3.6)),
+        Step("pass", (1.0,)),
+        Step("plug", (1, 0)),
+        Step("pass", (5.0,)),
+    ]
+    return outcome(steps, homes=(0, 0, 2), edges=((0, 1), (0, 2)), others=((1, 2), (), ()))
+
+
+def test_a_rolling_restart_after_a_crash_tells_what_went_with_the_broker_in_between() -> None:
+    found = rolling()
+    assert found.wrong == []
+    assert found.excused == {"told": 3, "missed, told": 1}
+
+
+def test_what_went_with_a_drained_broker_is_told_though_its_publisher_is_gone() -> None:
+    found = rolling(Step("exit", (0,)), Step("pass", (1.0,)))
+    assert found.wrong == []
+    assert found.excused == {"told": 3, "missed, told": 1}

@@ -182,7 +182,7 @@ class Catching:
         gone = self._gone.get(link)
         if gone is None:
             # A client may have very many subscriptions, and all of them have missed the same time.
-            gone = self._gone[link] = self._trees.gone_for(since, self._keep)
+            gone = self._gone[link] = self._trees.gone_for(since, self._keep, self._linger)
         self._miss_stumps(link, predicate, since, gone, now)
 
     def learn(self, new: list[tuple[Tree, Stump]], now: float, *, all_of_them: bool) -> None:
@@ -194,7 +194,7 @@ class Catching:
         for link, client in self._clients.items():
             since = client.missing_since
             if since is not None and now - client.came_at < self._keep:
-                gone = [(tree, stump) for tree, stump in new if stump.is_for(since, self._keep)]
+                gone = [one for one in new if one[1].is_for(since, self._keep, self._linger)]
                 for predicate in self._subscribing.wanted_by(link) if gone else ():
                     self._miss_stumps(link, predicate, since, gone, now)
 
@@ -204,7 +204,8 @@ class Catching:
         for tree, stump in gone:
             if overlaps(predicate, stump.filter):
                 self._behind.add(link)
-                until = now if stump.unadvertised else now + ANSWERED_KEEPS * self._keep
+                is_lost = stump.ended or not stump.unadvertised
+                until = now + ANSWERED_KEEPS * self._keep if is_lost else now
                 self._note(tree, since, link, Asker(0, now, until))
                 self._weigh(tree)
 
@@ -251,15 +252,19 @@ class Catching:
         """Whether anything can be missing of a tree, by what its publisher says that left it.
 
         The broker that it left has waited for a while before it acknowledged what it could not pass on. Those
-        that it has been at since may not have known that anybody here is to be waited for; but where their
-        trees are known here, what is missing of these is asked for by itself.
+        that it has been at since may not have known that anybody here is to be waited for; but what is missing
+        of their trees may be asked for by itself.
         """
         gap = self._gaps[tree]
         origin, turn, _acked = gap.left
         known = {other.turn: other for other in map(self._trees.publisher, self._trees.of_origin(origin))}
         if not origin or not known or (last := max(known)) <= turn:
             return True
-        others = known.keys() - (() if tree.startswith(_EARLIER) else {turn})
+        others = {
+            self._trees.publisher(other).turn
+            for other in self._trees.of_origin(origin)
+            if self._is_looked_after(other, gap)
+        } - (set() if tree.startswith(_EARLIER) else {turn})
         if any(link != OWN and link not in self._clients for link in gap.askers):
             # What is known here need not be known to a neighbour that asks.
             others = set()
@@ -267,6 +272,21 @@ class Catching:
         if not gap.count:
             self._answer(tree, 0)
         return bool(gap.count)
+
+    def _is_looked_after(self, tree: Tree, gap: Gap) -> bool:
+        """Whether what is missing of a tree is asked for by itself, or was told, for all who ask in a gap.
+
+        Whoever was here until a tree was unadvertised has had all of it, or was told.
+        """
+        if tree in self._trees:
+            return True
+        stump, own = self._trees.stump(tree), self._gaps.get(tree)
+        was_here = stump is not None and stump.was_here and stump.unadvertised
+        return all(
+            (own is not None and link in own.askers)
+            or (was_here and link in self._clients and self._clients[link].came_at <= stump.since)
+            for link in gap.askers
+        )
 
     def _ask(self, tree: Tree, now: float) -> None:
         gap, branch = self._gaps[tree], self._trees.get(tree)
