@@ -184,6 +184,19 @@ def test_what_a_broker_that_has_ended_kept_is_missed_by_who_was_away_before(
     assert case.missed == ([("c", 0, "unreachable")] if is_told else [])
 
 
+def test_what_is_due_soon_is_told_with_what_is_due() -> None:
+    case = Case()
+    case.meet(X, Y)
+    case.tick(KEEP + 1.0)
+    case.meet(gone=(Felled(X, 3.0), Felled(Y, 3.0)), knows_gone=True)
+    case.come("c", "x = 1", silent=10.0)
+    case.tick(8.0)
+    case.say(Subscribe("t", parse("x = 2"), seconds=18.0), "c")
+    case.tick(4 * KEEP)
+    # Both at once: whatever carries effects out tells a client once for all that comes at a time.
+    assert case.missed == [("c", 0, "unreachable")]
+
+
 # What publishers report of a broker's own tree
 
 

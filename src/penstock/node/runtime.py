@@ -29,6 +29,7 @@ from penstock.node.passing import Passing
 from penstock.node.replaying import Replaying
 from penstock.node.settings import Limits, Times
 from penstock.node.standstill import Standstill
+from penstock.node.telling import Telling
 from penstock.node.tracing import Tracing
 from penstock.node.turns import Turns
 from penstock.node.watching import Watch
@@ -99,8 +100,9 @@ class Runtime:
         """Links that have something to write, in the order in which they came to have it."""
         self.tracing = Tracing(core.name)
         self.standstill = Standstill(world.time(), TICK)
-        self.history = History(times.kept, limits.keep_bytes)
+        self.history = History(times.kept_at_most, limits.keep_bytes)
         self._replaying = Replaying(self, self.history)
+        self._telling = Telling(self)
         self.passing = Passing(self)
         self.turns = Turns(self, world, prepare)
         self.intake = Intake(self, world)
@@ -120,6 +122,7 @@ class Runtime:
     def end_all(self, now: float) -> None:
         """The node ends: say what has to be said, and let nothing more happen by itself."""
         self.handle(Ending(), "", now)
+        self._telling.tell_all()
         self.flush()
         for timer in self._wakes.values():
             timer.cancel()
@@ -248,6 +251,7 @@ class Runtime:
         if self.links.get(link.name) is link:
             del self.links[link.name]
         self.dirty.pop(link, None)
+        self._telling.forget(link)
         if not replaced:
             self.handle(LinkDown(), link.name, now)
         events = link.session.abandon(failed=failed)
@@ -451,9 +455,10 @@ class Runtime:
             # Where nobody knows how many, it is one at least.
             self.lost[effect.reason] += max(1, effect.count)
             LOG.warning("%s may have missed events (%s): %d at most", link.peer, effect.reason, effect.count)
-            self.notify(link, "missed", effect.text, effect.count)
+            self._telling.gather(link, effect)
         elif isinstance(effect, Behind):
             # Not urgent: that all has come is true only behind what has.
+            self._telling.tell(link)
             link.session.push_message(write_answer(requests.Behind(effect.seconds)))
             self.dirty[link] = None
         elif isinstance(effect, Deliver):
@@ -522,6 +527,7 @@ class Runtime:
     def tick(self, now: float) -> None:
         """Time has passed: see who has been away too long, or is too slow."""
         self.standstill.tick(now)
+        self._telling.tell_all()
         self.passing.send_held(now)
         self.passing.tell_stages(now)
         # What waits only to be written is not in the way of anybody.

@@ -45,6 +45,9 @@ _FIRST_TURN: Final = 1
 _PLANTED_SLACK_S: Final = 2.0
 """Seconds by which a tree may be older than what is heard of it: that was under way for a while."""
 
+_SOON_SHARE: Final = 0.5
+"""Who is told of something is also told of what is due within this share of the time that events are kept."""
+
 _LEARNT_S: Final = 5.0
 """Seconds after which a broker knows the trees that a client who comes may have missed events of."""
 
@@ -327,31 +330,46 @@ class Catching:
     def _expire(self, now: float) -> None:
         """Of what nobody has answered for as long as it is kept, tell clients that it may be missing."""
         found: dict[str, list[int]] = {}
-        for tree, gap in list(self._gaps.items()):
-            if gap.number:
-                # There is a path, and an answer under way.
-                continue
-            is_last = any(asker.until <= now for asker in gap.askers.values())
-            if is_last and not self._weigh(tree):
-                # What the publisher says may have been known before anybody missed anything.
-                continue
-            # Of what publishers say, nothing is certain before they have had the time to.
-            is_harmless = (self._is_news or is_last) and self._is_harmless(tree, gap)
-            # Whose publisher is elsewhere by now will hardly be answered.
-            sooner = (ANSWERED_KEEPS - 1) * self._keep if gap.count else 0.0
-            due = [link for link, asker in gap.askers.items() if asker.until - sooner <= now]
-            for link in due:
-                for client in self._clients_of(tree, link) if not is_harmless else ():
-                    found.setdefault(client, []).append(gap.count)
-                if tree in self._trees:
-                    # It may come back, and then there is an answer to what it still keeps.
-                    gap.askers[link] = gap.askers[link]._replace(until=float("inf"))
-                else:
-                    del gap.askers[link]
-            if not gap.askers:
-                self._close(tree)
+        for tree in list(self._gaps):
+            self._expire_gap(tree, now, found)
+        # What is due soon is told with it, so that nobody is told twice.
+        soon = now + self._keep * _SOON_SHARE
+        for tree in list(self._gaps) if found else ():
+            self._expire_gap(tree, soon, found, set(found))
         self._is_news = False
         self._tell_missed(found)
+
+    def _expire_gap(
+        self, tree: Tree, now: float, found: dict[str, list[int]], only: set[str] | None = None
+    ) -> None:
+        """Find the clients that are told of a gap now, and of how many events; all, or some of them."""
+        gap = self._gaps[tree]
+        if gap.number:
+            # There is a path, and an answer under way.
+            return
+        is_last = any(asker.until <= now for asker in gap.askers.values())
+        if (is_last or self._due(gap, now, only)) and not self._weigh(tree):
+            # What the publisher says may have been known before anybody missed anything.
+            return
+        # Of what publishers say, nothing is certain before they have had the time to.
+        is_harmless = (self._is_news or is_last) and self._is_harmless(tree, gap)
+        for link in self._due(gap, now, only):
+            for client in self._clients_of(tree, link) if not is_harmless else ():
+                found.setdefault(client, []).append(gap.count)
+            if tree in self._trees:
+                # It may come back, and then there is an answer to what it still keeps.
+                gap.askers[link] = gap.askers[link]._replace(until=float("inf"))
+            else:
+                del gap.askers[link]
+        if not gap.askers:
+            self._close(tree)
+
+    def _due(self, gap: Gap, now: float, only: set[str] | None) -> list[str]:
+        """Who has waited for long enough for an answer."""
+        # Whose publisher is elsewhere by now will hardly be answered.
+        sooner = (ANSWERED_KEEPS - 1) * self._keep if gap.count else 0.0
+        due = [link for link, asker in gap.askers.items() if asker.until - sooner <= now]
+        return due if only is None else [link for link in due if link in only]
 
     def _is_harmless(self, tree: Tree, gap: Gap) -> bool:
         """Whether nothing can be missing of a broker's own tree, by what its publishers say.

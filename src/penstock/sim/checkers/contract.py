@@ -99,9 +99,10 @@ class Kept(WholeChecker):
         """Events that clients missed and were told of."""
         self.missed: Counter[str] = Counter()
         self.missed_in_vain: Counter[str] = Counter()
-        self.missed_by_others: Counter[str] = Counter()
-        """How often clients were told that they missed something, how often in vain, and how often because of
-        events that were dropped but were for others, by the kind of fault that led to it."""
+        self.missed_with_count: Counter[str] = Counter()
+        """How often clients were told that they missed something, how often in vain, and how often of these
+        with a number, by the kind of fault that led to it. Whoever said the number knows of events that were
+        dropped, or acknowledged at a broker that is lost; not who wanted them."""
         self._missed: list[tuple[str, str, int]] = []
         self._missing: set[str] = set()
         """The clients that were told so, after which kind of fault, of how many events; and those that did
@@ -259,7 +260,7 @@ class Kept(WholeChecker):
         self.excused["missed, told in vain"] += len(in_vain)
         self.missed.update(cause for _name, cause, _count in self._missed)
         self.missed_in_vain.update(cause for cause, _count in in_vain)
-        self.missed_by_others.update(cause for cause, count in in_vain if count)
+        self.missed_with_count.update(cause for cause, count in in_vain if count)
         self._missed, self._missing = [], set()
         self._judged |= self._sent.keys()
         self._sent.clear()
