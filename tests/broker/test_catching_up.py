@@ -140,7 +140,7 @@ def test_what_a_neighbour_says_of_a_tree_that_can_be_reached_makes_nobody_miss_a
 
 
 def test_a_report_of_a_tree_that_nobody_asks_for_counts() -> None:
-    """A publisher was at one broker, at another that knew nobody here and ended, and is at a third one now."""
+    """A publisher was at a broker, at another that knew nobody here and ended, and is at a third one now."""
     case = Case()
     case.meet(Y)
     case.tick(KEEP + 1.0)

@@ -13,11 +13,9 @@ from penstock.broker.effects import Behind, Deliver, Effect, Keep, Missed, Refus
 from penstock.broker.local import Ending, LinkDown, LinkUp, Load, Tick, Woken
 from penstock.broker.local import Limits as ClientLimits
 from penstock.errors import AccessError, FilterError, LimitError, WireError
-from penstock.filters.disagreements import why_not
-from penstock.filters.parsing import as_predicate
 from penstock.filters.predicate import Predicate
 from penstock.model.schema import Schema
-from penstock.node.asking import Prepared, message_of, why_not_asked
+from penstock.node.asking import MisfitError, Prepared, message_of, why_not_asked
 from penstock.node.history import Frame, History
 from penstock.node.identity import Identity
 from penstock.node.intake import Intake
@@ -39,7 +37,7 @@ from penstock.wire.blocks import Block
 from penstock.wire.codec import Codec, Returned, TraceReport
 from penstock.wire.frames import Kind
 from penstock.wire.greetings import Hello, read_refused
-from penstock.wire.messages import Advertise, Message, Subscribe
+from penstock.wire.messages import Message
 from penstock.wire.requests import (
     Answer,
     Ask,
@@ -86,7 +84,6 @@ class Runtime:
         schema: Schema | None = None,
     ) -> None:
         """`prepare`: see `penstock.broker.needs.Matching`. `schema`: what clients' filters have to fit."""
-        self._schema = schema
         self.core = core
         self.codec = codec
         self.limits = limits
@@ -104,7 +101,7 @@ class Runtime:
         self._replaying = Replaying(self, self.history)
         self._telling = Telling(self)
         self.passing = Passing(self)
-        self.turns = Turns(self, world, prepare)
+        self.turns = Turns(self, world, prepare, schema)
         self.intake = Intake(self, world)
         self._status = status
         self._watch = Watch(self, limits, times)
@@ -383,9 +380,9 @@ class Runtime:
             if isinstance(found, Exception):
                 raise found
             message = found or message_of(request)
-            self._check_fits(message)
             effects = self.handle(message, link.name, now)
         except (FilterError, LimitError) as error:
+            self.counts["refused"] += isinstance(error, MisfitError)
             return Denied(request.request, "filter", str(error))
         refused = [effect for effect in effects if isinstance(effect, Refuse)]
         if refused:
@@ -394,14 +391,6 @@ class Runtime:
         if isinstance(request, Offer):
             link.born[str(request.key)] = now
         return Done(request.request)
-
-    def _check_fits(self, message: Message) -> None:
-        """Raise FilterError where a filter does not fit the schema of events."""
-        if self._schema is not None and isinstance(message, Subscribe | Advertise):
-            reason = why_not(as_predicate(message.filter).filters, self._schema)
-            if reason is not None:
-                self.counts["refused"] += 1
-                raise FilterError(reason)
 
     def _answer(self, link: Link, answer: Answer) -> None:
         if link.session.message_bytes > self.limits.queue_bytes:

@@ -41,8 +41,8 @@ class Verdict(msgspec.Struct):
     missed: dict[str, int] = {}
     missed_in_vain: dict[str, int] = {}
     missed_with_count: dict[str, int] = {}
-    """How often clients were told `missed`, how often in vain, and how often of these with a number of events,
-    by the kind of fault that led to it."""
+    """How often clients were told `missed`, how often in vain, and how often of these with a number, by the
+    kind of fault that led to it."""
     wrong: list[str] = []
     failed: list[int] = []
 

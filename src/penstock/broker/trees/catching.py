@@ -255,8 +255,8 @@ class Catching:
         """Whether anything can be missing of a tree, by what its publisher says that left it.
 
         The broker that it left has waited for a while before it acknowledged what it could not pass on. Those
-        that it has been at since may not have known that anybody here is to be waited for; but what is missing
-        of their trees may be asked for by itself.
+        that it has been at since may not have known that anybody here is to be waited for; but what is
+        missing of their trees may be asked for by itself.
         """
         gap = self._gaps[tree]
         origin, turn, _acked = gap.left
@@ -284,10 +284,13 @@ class Catching:
         if tree in self._trees:
             return True
         stump, own = self._trees.stump(tree), self._gaps.get(tree)
-        was_here = stump is not None and stump.was_here and stump.unadvertised
+        # Who came later than that is not known to have had anything.
+        here_until = (
+            stump.since if stump is not None and stump.was_here and stump.unadvertised else float("-inf")
+        )
         return all(
             (own is not None and link in own.askers)
-            or (was_here and link in self._clients and self._clients[link].came_at <= stump.since)
+            or (link in self._clients and self._clients[link].came_at <= here_until)
             for link in gap.askers
         )
 
