@@ -80,7 +80,8 @@ class Kept(WholeChecker):
 
     holds: ClassVar[tuple[str, ...]] = (
         "An acknowledged event reaches every client whose subscription the publisher's broker knew.",
-        "A client that missed an acknowledged event is told, unless all are dead who knew of it.",
+        "A client that missed an acknowledged event is told, unless all are dead who knew of it, "
+        "or nobody at the publisher's new broker ever knew of the client.",
         "No client gets an event twice for one subscription.",
         "Every published event is acknowledged, rejected, or reported as failed in the end.",
         "Who is away for less than `keep` misses nothing, within `keep_bytes`.",
