@@ -659,7 +659,7 @@ _LEASES: Final = (
         _CATCHING,
         "            if self._is_looked_after(other, gap)\n",
         "",
-        "what a publisher reports of a broker is ignored because its tree is known, though nobody asks for it",
+        "a publisher's report of a broker is ignored because its tree is known, though nobody asks for it",
         _OF_CATCHING_UP + "test_a_report_of_a_tree_that_nobody_asks_for_counts",
     ),
     Mutant(
