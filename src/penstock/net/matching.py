@@ -7,6 +7,8 @@ its names.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -17,7 +19,7 @@ from penstock.broker.needs import Found, holds
 from penstock.filters.disagreements import Disagreement
 from penstock.filters.predicate import Predicate
 from penstock.matching import warming
-from penstock.matching.arrival import is_interpreting
+from penstock.matching.arrival import INTERPRETING, KERNELS, is_interpreting, tell
 from penstock.matching.computed import name_of
 from penstock.matching.matcher import Matcher
 from penstock.model.events import Event
@@ -50,9 +52,15 @@ _CHECKERS_MAX: Final = 1_000
 """Predicates for which a matcher of their own is kept ready: advertisements and grants in use."""
 
 
-def warm() -> None:
-    """Load the kernels before anybody waits for them, if there are any: they may be on their way."""
+def warm(is_wanted: Callable[[], bool] = lambda: True) -> None:
+    """Load the kernels before anybody waits for them, if there are any: they may be on their way.
+
+    In another thread than `is_wanted` is decided in: ends soon after nobody wants them any more.
+    """
     if is_interpreting():
+        tell(INTERPRETING)
+        return
+    if not KERNELS.have(is_wanted):
         return
     block = Block.of(Header("", ""), [1], [encode_event(Event({"a": 1, "b": "x"}))])
     warming.warm(lambda matcher: matcher.match_packed(block.data, block.offsets))
@@ -106,14 +114,17 @@ class EngineMatching:
     """Knows filters; finds those that match."""
 
     def __init__(self) -> None:
-        self._shards = [Shard()]
-        """The last one takes what comes."""
         self._numbers: dict[Predicate, int] = {}
         self._known: list[Predicate | None] = []
         self._shard_of: list[Shard] = []
         self._free: list[int] = []
         self._checkers: OrderedDict[Predicate, Matcher | int] = OrderedDict()
         """A matcher, or how often there was no need of one."""
+
+    @cached_property
+    def _shards(self) -> list[Shard]:
+        """The last one takes what comes. The first is made when it is asked for: it may wait for kernels."""
+        return [Shard()]
 
     def __len__(self) -> int:
         return len(self._numbers)

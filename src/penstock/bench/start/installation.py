@@ -19,7 +19,7 @@ from typing import Final
 import penstock
 from penstock.errors import InputError
 from penstock.matching.arrival import VARIABLE
-from penstock.matching.compiling import LOCK
+from penstock.matching.locking import LOCK
 
 _PACKAGES: Final = ("penstock", "pyspark_penstock")
 _KEPT_OUT: Final = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", VARIABLE)
