@@ -7,14 +7,18 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-import penstock
+from fresh_installation import (
+    await_compiler,
+    compilers,
+    end_compiling,
+    folder_of_kernels,
+    installed_anew,
+)
 from patience import HANGS
 from penstock.errors import InputError
 from penstock.matching import arrival, compiling, locking
@@ -241,10 +245,9 @@ def test_kernels_that_lie_in_several_folders_are_brought_into_one_before_they_ar
     tmp_path: Path,
 ) -> None:
     environment = installed_anew(tmp_path)
-    home, own = tmp_path / "site" / "penstock" / "matching" / "kernels" / "__pycache__", tmp_path / "own"
+    home, own = folder_of_kernels(tmp_path), tmp_path / "own"
     found = signatures.noted() if signatures.are_complete() else None
     assert found is not None
-    home.mkdir(exist_ok=True)
     for name in found[1]:
         shutil.copy(found[0] / name, home / name)
     for note in home.glob("*.complete"):
@@ -288,43 +291,6 @@ found.append(list(matcher.match_json(b'{"x": 1}\\n')))
 print(json.dumps([found, KERNELS.are_here, KERNELS.is_compiling, type(matcher._kept).__name__]))
 sys.stdout.flush()
 """
-
-
-def installed_anew(folder: Path) -> dict[str, str]:
-    """An environment in which Penstock has just been installed, and nothing is compiled."""
-    home = Path(penstock.__file__).parent
-    shutil.copytree(home, folder / "site" / "penstock", ignore=shutil.ignore_patterns("__pycache__"))
-    kept = {key: value for key, value in os.environ.items() if key not in ("NUMBA_CACHE_DIR",)}
-    return {**kept, "PYTHONPATH": str(folder / "site"), "HOME": str(folder), "PENSTOCK_KERNELS": "auto"}
-
-
-def end_compiling(folder: Path) -> None:
-    """End the processes that compile in the background of a test."""
-    for lock in folder.rglob(locking.LOCK):
-        if lock.read_text():
-            with suppress(ProcessLookupError):
-                os.killpg(int(lock.read_text()), signal.SIGKILL)
-
-
-def compilers(folder: Path) -> list[int]:
-    """The processes that compile for all others in an installation."""
-    found = []
-    for process in Path("/proc").iterdir():
-        try:
-            command, environment = ((process / name).read_bytes() for name in ("cmdline", "environ"))
-        except OSError:
-            continue
-        if b"penstock.matching.compiling" in command and os.fsencode(folder) in environment:
-            found.append(int(process.name))
-    return found
-
-
-def await_compiler(folder: Path) -> None:
-    """Wait until a process compiles, and says who it is."""
-    patience = time.monotonic() + HANGS
-    while not any(lock.read_text() for lock in folder.rglob(locking.LOCK)):
-        assert time.monotonic() < patience
-        time.sleep(0.05)
 
 
 def test_a_first_process_answers_while_kernels_are_compiled_elsewhere(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ _told: Final[set[str]] = set()
 
 
 def tell(text: str, *, aloud: bool = False) -> None:
-    """Say something once in a process: on standard error if that is a terminal or `aloud`, else in the log."""
+    """Say something once in a process: on standard error if it is a terminal or `aloud`, else in the log."""
     if text in _told:
         return
     _told.add(text)

@@ -96,6 +96,16 @@ class Matches:
         sort_runs(self.offsets, numbers, rank)
         return self._with(self.offsets, numbers)
 
+    def places(self, place: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The places of all ids, sorted for each event; `place` has that of each number of an id."""
+        if is_interpreting():
+            found = place[self.numbers]
+            event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+            return found[np.lexsort((found, event))]
+        from penstock.matching.kernels.results import sort_places
+
+        return sort_places(self.offsets, self.numbers, place)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
