@@ -85,3 +85,19 @@ def test_a_cluster_of_two_workers_gives_the_answers_of_one_process(cluster: str,
     assert told.pop("expected") > 100
     assert told.pop("executors") == 2
     assert told == dict.fromkeys(told, True)
+
+
+def test_where_workers_cannot_run_their_python_one_sentence_says_so(cluster: str, tmp_path: Path) -> None:
+    script = Path(__file__).with_name("cluster_driver.py")
+    ended = subprocess.run(
+        [sys.executable, str(script), cluster, str(tmp_path / "tables")],
+        capture_output=True,
+        env=_environment() | {"PYSPARK_PYTHON": "/nowhere/python", "PENSTOCK_ROUTE_ONLY": "1"},
+        timeout=HANGS,
+        check=False,
+    )
+    assert ended.returncode == 1
+    last = ended.stderr.decode().strip().rpartition("\n")[2]
+    assert last.startswith(
+        "penstock.errors.InputError: workers cannot run /nowhere/python (PYSPARK_PYTHON): set "
+    )

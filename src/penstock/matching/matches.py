@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from operator import index
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +104,7 @@ class Matches:
             return found[np.lexsort((found, event))]
         from penstock.matching.kernels.results import sort_places
 
-        return sort_places(self.offsets, self.numbers, place)
+        return cast("NDArray[np.int64]", sort_places(self.offsets, self.numbers, place))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

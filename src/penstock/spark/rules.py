@@ -40,7 +40,7 @@ class Rules(msgspec.Struct, frozen=True):
         """Whether they are few enough to be kept."""
         return are_few([text for _id, text in self.rules])
 
-    def __iter__(self) -> Iterator[tuple[str, PredicateLike]]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[tuple[str, PredicateLike]]:
         """What a matcher takes."""
         for key, text in self.rules:
             yield key, text if self.language == "sql" else parse(text, self.language)
