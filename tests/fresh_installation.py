@@ -14,8 +14,9 @@ from penstock.matching import locking
 
 def installed_anew(folder: Path) -> dict[str, str]:
     """An environment in which Penstock has just been installed, and nothing is compiled."""
-    home = Path(penstock.__file__).parent
-    shutil.copytree(home, folder / "site" / "penstock", ignore=shutil.ignore_patterns("__pycache__"))
+    home, site = Path(penstock.__file__).parent, folder / "site"
+    if not site.exists():
+        shutil.copytree(home, site / "penstock", ignore=shutil.ignore_patterns("__pycache__"))
     kept = {key: value for key, value in os.environ.items() if key not in ("NUMBA_CACHE_DIR",)}
     return {**kept, "PYTHONPATH": str(folder / "site"), "HOME": str(folder), "PENSTOCK_KERNELS": "auto"}
 

@@ -40,7 +40,7 @@ def main(master: str, folder: str) -> None:
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
         "spark.cores.max": "2",
-        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "spark.executorEnv.PYTHONPATH": os.environ["PENSTOCK_EXECUTORS_PATH"],
         # Both executors, not the one that was there first.
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",

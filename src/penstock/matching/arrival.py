@@ -69,6 +69,8 @@ class Arrival:
     def __init__(self, *, always_wait: bool = False) -> None:
         self.are_here = False
         """Whether kernels are on disk or loaded. Once they are, they stay."""
+        self.bring: Callable[[], None] | None = None
+        """Has kernels brought from elsewhere before they are looked for, where there is an elsewhere."""
         self._always_wait = always_wait
         self._forget()
 
@@ -102,6 +104,8 @@ class Arrival:
             self._looked = True
             from penstock.matching.kernels.signatures import are_complete
 
+            if self.bring is not None and not self.are_here:
+                self.bring()
             self.are_here = self.are_here or are_complete()
         return self.are_here
 

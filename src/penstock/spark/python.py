@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from penstock.errors import InputError
+from penstock.spark import kernels
 from penstock.spark.placing import is_local
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def ready(session: "SparkSession") -> None:
             known = _seen[context.applicationId] = _ask_a_worker(context)
         if not known:
             raise InputError(f"{_workers_run(context.pythonExec)}, which has no penstock: {_advice()}")
+        kernels.send(context)
     introduce(session)
 
 
@@ -115,10 +117,15 @@ def _register(session: "SparkSession") -> None:
 def on_import() -> None:
     """Have `format("penstock")` found in the session that there is, or in the one that is going to be.
 
+    In a worker, have kernels that the driver has sent found.
+
     Java's environment is that of this process when the first session starts. PYSPARK_PYTHON is not set: on a
     cluster it would have all machines run the path of this one. What is set is the Python of the driver, by
     which Spark looks for data sources, and only where `python3` is another.
     """
+    if _is_worker():
+        kernels.expect()
+        return
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     if getattr(context, "_gateway", None) is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         is_said = "PYSPARK_PYTHON" in os.environ or "PYSPARK_DRIVER_PYTHON" in os.environ
@@ -134,6 +141,12 @@ def on_import() -> None:
     except Exception:
         # An import fails for no session: whoever reads is told what is missing.
         return
+
+
+def _is_worker() -> bool:
+    """Whether this process is a Python worker of Spark's."""
+    files = getattr(sys.modules.get("pyspark"), "SparkFiles", None)
+    return bool(getattr(files, "_is_running_on_worker", False))
 
 
 def _is_this_python(executable: str) -> bool:

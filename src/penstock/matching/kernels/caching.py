@@ -72,8 +72,17 @@ def folder() -> Path | None:
 @cache
 def places() -> tuple[Path, ...]:
     """The folders that kernels are read from, the first of them first."""
+    own = [place for place in (folder(), arrived()) if place is not None]
+    return tuple(dict.fromkeys([*_lasting(), *own]))
+
+
+def arrived() -> Path | None:
+    """The folder for kernels that another machine has compiled, all of them; None where there is none.
+
+    Not among those that are compiled here: it comes and goes as a whole.
+    """
     written = folder()
-    return tuple(dict.fromkeys([*_lasting(), *([] if written is None else [written])]))
+    return None if written is None else written / f"arrived-{build_name()}"
 
 
 def _lasting() -> list[Path]:

@@ -70,11 +70,11 @@ def noted() -> tuple[Path, list[str]] | None:
     """The folder that has all kernels, and the names of their files; None where there is no such folder."""
     for place in places():
         try:
-            files = msgspec.json.decode((place / _note()).read_bytes(), type=dict[str, list[int]])
+            files = msgspec.json.decode((place / note_name()).read_bytes(), type=dict[str, list[int]])
         except (OSError, msgspec.DecodeError):
             continue
         if files and all(mark_of(place / name) == mark for name, mark in files.items()):
-            return place, [*files, _note()]
+            return place, [*files, note_name()]
     return None
 
 
@@ -89,10 +89,10 @@ def note_completeness() -> bool:
     homes = {file.parent for file in files}
     if len(homes) == 1:
         (home,) = homes
-        note, beside = {file.name: mark_of(file) for file in files}, home / f".{_note()}-{os.getpid()}"
+        note, beside = {file.name: mark_of(file) for file in files}, home / f".{note_name()}-{os.getpid()}"
         with suppress(OSError):
             beside.write_bytes(msgspec.json.encode(note))
-            beside.replace(home / _note())
+            beside.replace(home / note_name())
     return True
 
 
@@ -104,7 +104,8 @@ def _files() -> list[Path]:
     return [] if None in found else sorted({file for pair in found if pair is not None for file in pair})
 
 
-def _note() -> str:
+def note_name() -> str:
+    """The name of the note that all are there, which is theirs: other kernels have another."""
     lines = hashlib.sha256(_FILE.read_bytes()).hexdigest()
     return f"penstock-{build_name()}-{lines[:16]}.complete"
 
