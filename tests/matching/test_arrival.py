@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -352,3 +353,72 @@ def test_a_broker_that_waits_for_kernels_heeds_a_signal(tmp_path: Path) -> None:
     finally:
         broker.kill()
         end_compiling(tmp_path)
+
+
+BROKER = (
+    "-m",
+    "penstock",
+    "broker",
+    "--name",
+    "b",
+    "--listen",
+    "penstock://127.0.0.1:0",
+    "--allow-anonymous",
+)
+MATCHER = "from penstock import Matcher; m = Matcher({'a': 'x > 1'});"
+NOTED = {
+    "broker": (BROKER, arrival.INTERPRETING),
+    "explain": (("-c", f"{MATCHER} m.explain({{'x': 2}})"), arrival.WAITING),
+    "save": (("-c", f"{MATCHER} m.save('saved')"), arrival.WAITING),
+    "a large batch": (
+        (
+            "-c",
+            f"{MATCHER} from penstock.matching import plain; m._kept.work._left = 99; "
+            "m.match_batch([{'x': 2}] * 20)",
+        ),
+        arrival.WAITING,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NOTED)
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_who_waits_or_is_answered_by_the_interpreter_is_told_so_in_one_line(
+    what: str, on_terminal: bool, tmp_path: Path
+) -> None:
+    program, note = NOTED[what]
+    environment = installed_anew(tmp_path)
+    if not on_terminal:
+        if what == "broker":
+            program = (*program, "--log-level", "info")
+        else:
+            told = "import logging; logging.basicConfig(level='INFO', format='%(name)s: note: %(message)s');"
+            program = ("-c", f"{told} {program[1]}")
+    reading, writing = os.openpty() if on_terminal else os.pipe()
+    if on_terminal:
+        # Narrower than the line.
+        termios.tcsetwinsize(writing, (24, 40))
+    # As if another process compiled, and never came to its end.
+    with locking.take(folder_of_kernels(tmp_path)):
+        process = subprocess.Popen(
+            [sys.executable, *program],
+            env=environment,
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=writing,
+            stdin=subprocess.DEVNULL,
+        )
+        os.close(writing)
+        try:
+            with os.fdopen(reading, "rb", buffering=0) as err:
+                lines = []
+                while not lines or note.encode() not in lines[-1]:
+                    lines.append(err.readline())
+                    assert lines[-1]
+        finally:
+            process.kill()
+            process.wait()
+    if on_terminal:
+        assert lines == [f"penstock: note: {note}\r\n".encode()]
+    else:
+        assert b"penstock" in lines[-1]

@@ -16,7 +16,7 @@ import numpy as np
 from penstock.errors import FilterError, InputError, PenstockError
 from penstock.filters.filter import NEVER
 from penstock.filters.parsing import Language, parse
-from penstock.matching.arrival import is_interpreting
+from penstock.matching.arrival import INTERPRETING, is_interpreting, tell
 from penstock.matching.columns import Columns, ColumnsBuilder, concatenate, take
 from penstock.model.names import check_id, is_unicode
 from penstock.spark.rules import Rules, are_few, write_rules
@@ -243,6 +243,7 @@ def write_block(given: Joined, folder: Path, sample: "pa.Table | None" = None) -
 
     if given.rules is not None and is_interpreting():
         # Without arrays, and without what a sample tells: for few rules it makes no difference.
+        tell(INTERPRETING)
         matcher = Matcher(given.rules)
         folder.mkdir(parents=True)
     else:
