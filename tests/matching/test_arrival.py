@@ -411,7 +411,7 @@ def test_who_waits_or_is_answered_by_the_interpreter_is_told_so_in_one_line(
         os.close(writing)
         try:
             with os.fdopen(reading, "rb", buffering=0) as err:
-                lines = []
+                lines: list[bytes] = []
                 while not lines or note.encode() not in lines[-1]:
                     lines.append(err.readline())
                     assert lines[-1]
