@@ -334,7 +334,7 @@ def why_not(
     large schema that takes milliseconds: `pace` is called every now and then.
     """
     found = _problems(filters, schema, most=1)
-    return str(report_by(schema, found, pace)[0]) if found else None
+    return str(report_by(schema, found, pace=pace)[0]) if found else None
 
 
 def _problems(filters: Iterable[Filter], schema: Schema, most: int | None = None) -> Rules:

@@ -68,10 +68,10 @@ class Block:
     @classmethod
     def load(cls, folder: Path) -> "Block":
         """The block that was written into a folder."""
-        from penstock.matching.matcher import Matcher
+        from penstock.spark.rules import load_block
         from penstock.spark.tables import read_subscribers
 
-        return cls(Matcher.load(folder, learn=False), read_subscribers(folder))
+        return cls(load_block(folder), read_subscribers(folder))
 
     @property
     def skipped(self) -> "Counts":
@@ -106,11 +106,9 @@ class Block:
         """What each row matches; raises TooMuchError where that is more bytes than these, of several rows."""
         import pyarrow as pa
 
-        from penstock.matching.kernels.results import sort_places
-
         ids, place = self._order
         matches = self.matcher.match_batch(rows, unsupported=unsupported)
-        places = sort_places(matches.offsets, matches.numbers, place)
+        places = matches.places(place)
         if len(places) > _FEW and rows.num_rows > 1 and self._lengths[places].sum() > most:
             raise TooMuchError
         taken = pa.array(places)
