@@ -7,7 +7,7 @@ A schema is what rules are checked against before any event comes (`penstock.fil
 events are checked against. Names are those of flat events: nested objects have dots.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,6 +28,10 @@ class Attribute(msgspec.Struct, frozen=True):
     """The families that its values may have. Empty where no rule can match its type."""
     type: str
     """The type as the schema writes it, for messages."""
+    others: frozenset[str] = frozenset()
+    """Types of JSON that its values may have besides: null, array, object."""
+    paths: frozenset[tuple[str, ...]] = frozenset()
+    """Where it stands in events, if not where its name says: a key may have a dot."""
 
     @property
     def is_matchable(self) -> bool:
@@ -37,7 +41,12 @@ class Attribute(msgspec.Struct, frozen=True):
     def united(self, other: "Attribute") -> "Attribute":
         """An attribute that may be as either says."""
         types = dict.fromkeys((*self.type.split(" or "), *other.type.split(" or ")))
-        return Attribute(self.families | other.families, " or ".join(types))
+        return Attribute(
+            self.families | other.families,
+            " or ".join(types),
+            self.others | other.others,
+            self.paths | other.paths,
+        )
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -90,6 +99,17 @@ class Schema(msgspec.Struct, frozen=True):
         only = frozenset({Family.TIME})
         known = self.attributes
         return {name: Family.TIME for name in names if name in known and known[name].families == only}
+
+    def reading_times(self, names: Collection[str]) -> "Schema":
+        """The schema of the same events, where texts of these attributes are read as times if they can be."""
+        times = frozenset({Family.TIME})
+        found = {
+            name: msgspec.structs.replace(one, families=one.families | times)
+            if name in names and Family.STRING in one.families
+            else one
+            for name, one in self.attributes.items()
+        }
+        return Schema(found, self.is_open)
 
     def misfits(self, event: Mapping[str, Value]) -> Iterator[str]:
         """What of a flat event the schema does not allow, a sentence each."""
