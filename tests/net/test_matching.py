@@ -1,5 +1,6 @@
 """The engine as a broker uses it finds what trying every filter does, however names of attributes come."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,10 +8,12 @@ from hypothesis import strategies as st
 from penstock.broker.needs import Scan
 from penstock.filters.parsing import parse
 from penstock.model.events import Event
+from penstock.model.schema import Schema
 from penstock.net import matching
 from penstock.net.matching import EngineMatching
 from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
+from penstock.wire.messages import Publish
 
 NAMES = st.integers(0, 7).map("n{}".format)
 CHANGES = st.lists(st.tuples(st.booleans(), NAMES, NAMES, st.integers(0, 2)), max_size=60)
@@ -109,3 +112,22 @@ def test_a_predicate_that_is_asked_for_once_has_no_matcher_made_for_it() -> None
     assert engine.holds(predicate, BLOCK).tolist() == expected
     assert not isinstance(engine._checkers[predicate], int)
     assert engine.holds(predicate, BLOCK).tolist() == expected
+
+
+def test_text_is_a_time_where_the_schema_of_a_broker_says_so_and_not_where_rules_do() -> None:
+    schema = Schema.from_json({"properties": {"at": {"type": "string", "format": "date-time"}}})
+    late = parse("at > timestamp '2024-01-01'")
+    events = [Event({"at": at}) for at in ("2024-05-05", "2023-05-05T00:00:00Z", "soon")]
+    for known, expected in ((schema, [True, False, False]), (None, [False] * 3)):
+        engine = EngineMatching(known)
+        engine.add(late)
+        assert [engine.match(event) == [late] for event in events] == expected
+        assert [engine.holds(late, Publish(event)) for event in events] == expected
+        for many in (1, 30):
+            block = Block.of(
+                Header("", ""), range(3 * many), [encode_event(event) for event in events * many]
+            )
+            for _ in range(5):
+                assert list(engine.holds(late, block)) == expected * many
+        assert np.diff(engine.match_block(block).offsets).tolist() == [int(one) for one in expected * 30]
+    assert "text is read as a time where a schema says that it is one" in str(engine.disagreements()[0])
