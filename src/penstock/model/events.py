@@ -8,7 +8,7 @@ says so; it is never turned into something else.
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -18,7 +18,7 @@ from penstock.errors import EventError, LimitError, UnsupportedValueError
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX, SKIPPED_NAMES_MAX
 from penstock.model.names import check_name
 from penstock.model.nesting import nest
-from penstock.model.values import Family, Time, Value, family_of, is_null, to_value
+from penstock.model.values import Family, Time, Value, family_of, is_null, time_in, to_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -269,6 +269,16 @@ def read_families(
             note_skipped(unsupported, name, error)
             del changed[name]
     return changed
+
+
+def with_times(attributes: Mapping[str, Value], names: Collection[str]) -> Mapping[str, Value]:
+    """The attributes; of those named, texts that can be read as times are times."""
+    found: dict[str, Value] = {}
+    for name in names if len(names) < len(attributes) else attributes:
+        value = attributes.get(name)
+        if type(value) is str and name in names and (time := time_in(value)) is not None:
+            found[name] = time
+    return {**attributes, **found} if found else attributes
 
 
 def read_as(family: Family, value: Value) -> Value:
