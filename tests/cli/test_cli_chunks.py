@@ -263,11 +263,16 @@ def test_an_event_of_which_nothing_is_left_matches_only_what_asks_for_nothing(
     assert [line["event"] for line in lines_of(tmp_path / "out.jsonl")] == list(range(6))
 
 
-def test_a_parquet_column_of_bytes_is_refused_whoever_names_it(tmp_path: Path, capsysbinary: Capture) -> None:
-    write_rules(tmp_path / "s.jsonl", [("a", "x > 1")])
+def test_a_parquet_column_of_bytes_is_refused_where_a_rule_names_it(
+    tmp_path: Path, capsysbinary: Capture
+) -> None:
+    write_rules(tmp_path / "s.jsonl", [("a", "x > 1"), ("b", "odd.in = 1")])
     papq.write_table(pa.table({"x": [2], "odd": [{"in": b"1"}]}), tmp_path / "e.parquet")
     assert match(tmp_path, "e.parquet") == 2
     assert b"the column 'odd.in'" in capsysbinary.readouterr().err
+    write_rules(tmp_path / "s.jsonl", [("a", "x > 1")])
+    assert match(tmp_path, "e.parquet") == 0
+    assert lines_of(tmp_path / "out.jsonl") == [{"event": 0, "ids": ["a"]}]
     none = pa.array([None], pa.binary())
     papq.write_table(pa.table({"x": [2], "odd": none, "nothing": pa.nulls(1)}), tmp_path / "e.parquet")
     assert match(tmp_path, "e.parquet") == 0

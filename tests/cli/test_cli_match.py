@@ -3,10 +3,12 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +17,9 @@ import pyarrow.parquet as papq
 import pytest
 
 from penstock.cli.main import main
+from penstock.cli.match import Answering, Reporting
+from penstock.errors import DisagreementError
+from penstock.matching.matcher import Matcher
 
 PROGRAM = Path(sys.executable).with_name("penstock")
 Capture = pytest.CaptureFixture[bytes]
@@ -479,3 +484,52 @@ def test_lists_in_files(tmp_path: Path, capsysbinary: Capture) -> None:
     (tmp_path / "named.jsonl").write_text('{"id": ["x", {"y": [1]}], "tags": ["red"]}\n')
     assert main(["match", "--subscriptions", str(rules), "--events", str(tmp_path / "named.jsonl")]) == 0
     assert json.loads(capsysbinary.readouterr().out) == {"event": ["x", {"y": [1]}], "ids": ["red"]}
+
+
+def test_an_endless_stream_is_told_of_each_disagreement_once(capsysbinary: Capture) -> None:
+    matcher = Matcher({"a": "amuont > 5", "b": "word > 5", "c": "late > 5"})
+    answering, now = Answering(matcher), [0.0]
+    reporting = Reporting(answering, strict=False, at_once=True, clock=lambda: now[0])
+
+    def told(*events: dict[str, object], seconds: float) -> list[str]:
+        matcher.match_batch(events)
+        now[0] += seconds
+        reporting.look()
+        return [line.split("'")[1] for line in capsysbinary.readouterr().err.decode().splitlines()]
+
+    event: dict[str, object] = {"amount": 7, "word": "x"}
+    assert told(event, seconds=1) == []
+    assert told(seconds=10) == ["word"]
+    # So few events do not say that an attribute is never there.
+    assert told(*[event] * 990, seconds=10) == []
+    assert told(*[event] * 10, seconds=9) == []
+    assert told(seconds=1) == ["amuont", "late"]
+    assert told(*[{**event, "late": "x"}] * 5, seconds=10) == ["late"]
+    assert told(*[event] * 5_000, seconds=10) == []
+    matcher.add("d", "missing = 1")
+    matcher.match_batch([event])
+    reporting.interrupt()
+    assert b"'missing'" in capsysbinary.readouterr().err
+    reporting.end()
+    assert capsysbinary.readouterr().err == b""
+    strict = Reporting(answering, strict=True, at_once=True, clock=lambda: now[0])
+    now[0] += 20
+    with pytest.raises(DisagreementError, match=r"disagree in 3 ways$"):
+        strict.look()
+
+
+def test_disagreements_are_told_when_somebody_ends_an_endless_stream(tmp_path: Path) -> None:
+    rules = tmp_path / "s.jsonl"
+    write_jsonl(rules, [{"id": "a", "filter": "x = 1"}, {"id": "b", "filter": "amuont = 1"}])
+    command = ["match", "--subscriptions", str(rules), "--events", "-", "--line-buffered"]
+    with subprocess.Popen([str(PROGRAM), *command], stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"x": 1, "amount": 5}\n')
+        process.stdin.flush()
+        assert process.stdout.readline() == b'{"event":0,"ids":["a"]}\n'
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+    assert "none of 1 event has 'amuont', which 1 rule (b) names; did you mean 'amount'?" in said
+    assert process.returncode == 130

@@ -127,17 +127,169 @@ def test_events_that_do_not_fit_the_schema_are_a_warning_and_with_strict_an_erro
     assert capsys.readouterr().out == ""
 
 
-def test_a_column_that_no_rule_can_match_is_refused_before_rules_are_read(capsys: Capture) -> None:
-    papq.write_table(pa.table({"x": [1], "blob": [b"x"], "no": pa.array([None], pa.binary())}), "e.parquet")
-    Path("s.jsonl").write_text("not read")
-    assert match(events="e.parquet") == 2
-    err = capsys.readouterr().err
-    assert "e.parquet: the column 'blob' of type binary has no family" in err
-    assert "--unsupported skip" in err
-    papq.write_table(pa.table({"x": [1], "no": pa.array([None], pa.binary())}), "e.parquet")
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_strict_looks_at_every_event(kind: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.cli.chunks.BYTES", 1 << 14)
+    Path("schema.json").write_text(
+        '{"properties": {"x": {"type": "number"}, "word": {"type": "string"}, '
+        '"at": {"type": "string", "format": "date-time"}, "order": {"properties": {"price": {}}}}}'
+    )
+    many, at = 5_000, ["2024-01-02"] * 5_000
+    columns: dict[str, list[Any]] = {"x": [1] * many, "word": ["a"] * many, "at": at}
     rules("x = 1")
-    assert match(events="e.parquet") == 0
-    assert capsys.readouterr().out == '{"event":0,"ids":["r0"]}\n'
+
+    def write() -> None:
+        if kind == "parquet":
+            papq.write_table(pa.table(columns), "e.parquet")
+            return
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        if kind == "jsonl":
+            write_jsonl("e.jsonl", [{n: v for n, v in row.items() if v is not None} for row in rows])
+        else:
+            lines = [",".join("" if v is None else str(v) for v in row.values()) for row in rows]
+            Path("e.csv").write_text("\n".join([",".join(columns), *lines]) + "\n")
+
+    name = f"e.{kind}"
+    write()
+    for more in ([], ["--jobs", "3"]):
+        assert match("--schema", "schema.json", "--strict", *more, events=name) == 0
+    capsys.readouterr()
+    # In one event, far from any sample; rules name neither.
+    columns["other"] = [None] * 4_000 + ["here"] + [None] * 999
+    at[4_500] = "soon"
+    write()
+    for more in ([], ["--jobs", "3"]):
+        assert match("--schema", "schema.json", "--strict", *more, events=name) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "1 value of 'at' has the family string, but in the schema it is a time (date-time)" in err
+        assert "events have 'other', which the schema does not list" in err
+        assert len(err.splitlines()) == 3
+    assert match("--schema", "schema.json", events=name) == 0
+
+
+def test_strict_takes_empty_records_lists_and_large_numbers_for_what_they_are(capsys: Capture) -> None:
+    schema = {"order": {"type": "object", "properties": {"n": {"type": "number"}}}, "x": {"type": "integer"}}
+    Path("schema.json").write_text(json.dumps({"properties": {**schema, "tags": {"type": "array"}}}))
+    rules("x = 1")
+    good: list[dict[str, Any]] = [
+        {"x": 1, "order": {}},
+        {"order": None, "tags": [1]},
+        {"order": {"n": 10**30}, "tags": None},
+    ]
+    write_jsonl("e.jsonl", good)
+    assert match("--schema", "schema.json", "--strict") == 0
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"order": 5}, "events have 'order', which the schema does not list"),
+        ({"order": {"n": [1]}}, "1 value of 'order.n' has the family list, but in the schema it is number"),
+        ({"tagz": None}, "events have 'tagz', which the schema does not list; did you mean 'tags'?"),
+    ]
+    for bad, what in wrong:
+        write_jsonl("e.jsonl", [*good, bad])
+        assert match("--schema", "schema.json", "--strict") == 2
+        assert what in capsys.readouterr().err
+
+
+def test_a_schema_says_which_texts_are_times_whatever_the_events_come_in(capsys: Capture) -> None:
+    Path("schema.json").write_text(
+        '{"properties": {"id": {"type": "number"}, "at": {"type": "string", "format": "date-time"}, '
+        '"tags": {"type": "array"}}}'
+    )
+    rules("at >= timestamp '2024-01-02T00:00:00Z' or at = 'never'")
+    at = ["2024-01-01", "2024-01-02", "soon", None]
+    write_jsonl("e.jsonl", [{"id": n, "at": one, "tags": [1]} for n, one in enumerate(at)])
+    Path("e.csv").write_text("id,at\n" + "".join(f"{n},{one or ''}\n" for n, one in enumerate(at)))
+    papq.write_table(pa.table({"id": [0, 1, 2, 3], "at": at}), "e.parquet")
+    assert main(["compile", "--subscriptions", "s.jsonl", "--schema", "schema.json", "--output", "c"]) == 0
+    capsys.readouterr()
+    for name in ("e.jsonl", "e.csv", "e.parquet"):
+        # Text that is no time is a warning, and lists that nobody names are nothing.
+        assert match("--schema", "schema.json", events=name) == 0
+        out, err = capsys.readouterr()
+        assert out == '{"event":1,"ids":["r0"]}\n'
+        assert "1 value of 'at' has the family string, but in the schema it is a time (date-time)" in err
+        assert match("--schema", "schema.json", "--strict", events=name) == 2
+        # A folder keeps what the schema said.
+        capsys.readouterr()
+        assert main(["match", "--subscriptions", "c", "--events", name]) == 0
+        assert capsys.readouterr().out == '{"event":1,"ids":["r0"]}\n'
+        # What somebody says of an attribute goes first.
+        assert match("--family", "at=string", "--unsupported", "skip", events=name) == 0
+        assert capsys.readouterr().out == ""
+
+
+def test_rules_say_which_texts_are_times_without_a_schema(capsys: Capture) -> None:
+    write_jsonl("e.jsonl", [{"at": "2024-01-02"}])
+    papq.write_table(pa.table({"at": ["2024-01-02"]}), "e.parquet")
+    for name in ("e.jsonl", "e.parquet"):
+        rules("at >= timestamp '2024-01-02T00:00:00Z'")
+        assert match("--strict", events=name) == 0
+        assert capsys.readouterr().out == '{"event":0,"ids":["r0"]}\n'
+        assert match("--family", "at=string", events=name) == 0
+        assert capsys.readouterr().out == ""
+        rules("at >= timestamp '2024-01-02T00:00:00Z'", "at = 'soon'")
+        assert match(events=name) == 0
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "1 rule (r0) compares 'at' with a time, and rules compare it with a string, too" in err
+
+
+def test_a_rule_on_a_record_is_told_what_the_record_has(capsys: Capture) -> None:
+    Path("schema.json").write_text(
+        '{"properties": {"order": {"properties": {"price": {}, "id": {}}}}, "additionalProperties": true}'
+    )
+    write_jsonl("e.jsonl", [{"order": {"price": 5, "id": 1}}])
+    rules("order = 5 or order is null")
+    assert match() == 0
+    said = "'order', which 1 rule (r0) names, is a record; it has order.id, order.price"
+    assert said in capsys.readouterr().err
+    Path("closed.json").write_text(
+        '{"properties": {"order": {"properties": {"price": {}, "id": {}}, "additionalProperties": false}}}'
+    )
+    assert match("--schema", "closed.json") == 2
+    assert said in capsys.readouterr().err
+    lint = ["lint", "s.jsonl", "--schema", "closed.json"]
+    assert main(lint) == 1
+    assert "'order' is a record; it has order.id, order.price" in capsys.readouterr().out
+
+
+def test_an_attribute_that_is_null_in_all_events_is_reported(capsys: Capture) -> None:
+    write_jsonl("e.jsonl", [{"x": 1, "at": None}] * 3)
+    rules("x = 1 or at is null", "at is null", "at > 5 or x = 1", "at is not null")
+    assert match() == 0
+    assert "'at', which 2 rules (r2, r3) name, is null in all 3 events" in capsys.readouterr().err
+
+
+def test_a_column_that_no_rule_can_match_is_refused_where_a_rule_names_it(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = pa.array([{"raw": b"x", "y": 7}], pa.struct([("raw", pa.binary()), ("y", pa.int64())]))
+    odd = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
+    table = pa.table(
+        {"x": [1], "blob": [b"x"], "odd": odd, "inner": inner, "no": pa.array([None], pa.binary())}
+    )
+    papq.write_table(table, "e.parquet")
+    rules("x = 1 and inner.y = 7", "no is null")
+    # Also where rows are read one by one.
+    for more in ([], ["--family", "x=number"], ["--unsupported", "skip"]):
+        assert match(*more, events="e.parquet") == 0
+        assert capsys.readouterr().out == '{"event":0,"ids":["r0","r1"]}\n'
+
+    def read(*_given: object) -> None:
+        raise AssertionError("rows are read")
+
+    monkeypatch.setattr("penstock.cli.chunks.parquet_batches", read)
+    for name in ("blob", "odd", "inner.raw"):
+        rules("x = 1", f"x = 2 or {name} = 'x'", "not a rule, and never read")
+        assert match(events="e.parquet") == 2
+        err = capsys.readouterr().err
+        assert f"e.parquet: the column '{name}' of type" in err
+        assert "--unsupported skip" in err
+    rules("blob is null")
+    assert main(["compile", "--subscriptions", "s.jsonl", "--output", "rules"]) == 0
+    capsys.readouterr()
+    assert main(["match", "--subscriptions", "rules", "--events", "e.parquet"]) == 2
+    assert "the column 'blob' of type binary" in capsys.readouterr().err
 
 
 def test_strict_holds_rules_against_the_columns_before_rows_are_read(

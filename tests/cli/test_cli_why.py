@@ -119,3 +119,26 @@ def test_an_integer_and_a_text_that_look_alike_are_two_rules(capsysbinary: Captu
         ("7", False),
         (7, False),
     ]
+
+
+def test_text_is_a_time_where_matching_reads_it_as_one(capsysbinary: Capture) -> None:
+    event = '{"at": "2024-05-05"}'
+    late = {"id": "late", "filter": "at > timestamp '2024-01-01'"}
+    Path("late.jsonl").write_text(json.dumps(late) + "\n")
+    assert main(["compile", "--subscriptions", "late.jsonl", "--output", "late"]) == 0
+    capsysbinary.readouterr()
+    assert "late matches" in why(capsysbinary, "late", event, rules="late.jsonl")
+    assert "late matches" in why(capsysbinary, "late", event, rules="late")
+    assert "does not match" in why(capsysbinary, "late", event, "--family", "at=string", rules="late.jsonl")
+    # Another rule compares it with a string: then it is text, unless a schema says something else.
+    other = {"id": "open", "filter": "at = 'not yet'"}
+    Path("both.jsonl").write_text(json.dumps(late) + "\n" + json.dumps(other) + "\n")
+    assert "does not match" in why(capsysbinary, "late", event, rules="both.jsonl")
+    schema = {"properties": {"at": {"type": "string", "format": "date-time"}}}
+    Path("schema.json").write_text(json.dumps(schema))
+    said = why(capsysbinary, "late", event, "--schema", "schema.json", rules="both.jsonl")
+    assert "late matches" in said
+    assert main(["compile", "--subscriptions", "both.jsonl", "--output", "both"]) == 0
+    capsysbinary.readouterr()
+    assert "does not match" in why(capsysbinary, "late", event, rules="both")
+    assert "late matches" in why(capsysbinary, "late", event, "--schema", "schema.json", rules="both")

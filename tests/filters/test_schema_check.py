@@ -48,7 +48,7 @@ def sentences(text: str) -> list[str]:
         ("zzz > 5", "unknown", "the schema has no attribute 'zzz', which the filter names"),
         ("amount = '5'", "family", "the filter compares 'amount' with a string, but in the"),
         ("amount = '5'", "family", "in the schema it is number: no event can match"),
-        ("at > '2024-01-01'", "family", "but in the schema it is string (date-time)"),
+        ("at > '2024-01-01'", "family", "but in the schema it is a time (date-time)"),
         ("amount > 5 and (at > 1 or code = 1)", "family", "compares 'at' with a number"),
         ("tags = 'a'", "family", "it is array: no event can match; any(tags) = … asks for an element"),
         ("'a' in amount", "family", "compares 'amount' with a list, but in the schema it is number"),

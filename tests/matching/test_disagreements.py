@@ -150,6 +150,7 @@ def test_columns_of_arrow_are_counted_by_the_values_that_events_have() -> None:
     assert [str(one) for one in matcher.disagreements()] == [
         "1 rule (d) compares 'word' with a number, but in the events it is a string (20,000 values): "
         "no event can match",
+        "'y', which 1 rule (b) names, is null in all 30,000 events",
         "none of 30,000 events has 'z', which 1 rule (c) names; did you mean 'Z'?",
     ]
 

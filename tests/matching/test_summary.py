@@ -82,8 +82,13 @@ def test_it_is_told_in_few_lines() -> None:
     ]
     assert "  rule-0   1,000 (100.0 %)" in lines
     assert "  rule-19    981 (98.1 %)" in lines
-    assert lines[-1] == "  … and 10 more"
-    assert len(lines) == 2 + 2 + TOP + 2 + TOP + 1
+    assert lines[-4:] == [
+        "  … and 10 more",
+        "",
+        "rules and events disagree:",
+        "  none of 1,000 events has 'y', which 30 rules (never-00, never-01, never-02, …) name",
+    ]
+    assert len(lines) == 2 + 2 + TOP + 2 + TOP + 1 + 3
     shown = Matcher({"<b>": "x > 1"})
     assert "&lt;b&gt;" in shown.summary(shown.match_batch([{"x": 2}]))._repr_html_()
     assert str(Matcher().summary([])) == "0 events: 0 matched, 0 hits\n0 rules: 0 matched, 0 never"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
 from penstock.model.events import flatten
+from penstock.model.fitting import Fitting
 from penstock.model.inference import Inference
 from penstock.model.limits import ATTRIBUTES_MAX
 from penstock.model.schema import Schema
@@ -43,6 +44,54 @@ def test_every_attribute_that_rules_can_match_fits(events: list[dict[str, object
         flat = flatten(event, "skip")
         texts = {name for name in flat if name in times and isinstance(flat[name], str)}
         assert list(again.misfits({n: v for n, v in flat.items() if n not in texts})) == []
+
+
+KEYS = st.sampled_from(["a", "b", "a.b", "a.", "b.c.d"])
+ODD = st.recursive(
+    st.one_of(SCALARS, st.sampled_from([{}, [], 10**30, -(10**19), 1e300, "2024-01-01", {"a": {}}])),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(KEYS, inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+@pytest.mark.property
+@given(st.lists(st.dictionaries(KEYS, ODD, max_size=4), min_size=1, max_size=5))
+def test_every_event_validates_against_its_schema(events: list[dict[str, object]]) -> None:
+    schema = inferred(events)
+    text = schema.to_json()
+    validator = jsonschema.Draft202012Validator(json.loads(text))
+    assert [error.message for event in events for error in validator.iter_errors(event)] == []
+    if any(events):
+        again = Schema.from_json(text)
+        # What is read back allows the same families where rules can ask for any.
+        assert {n: one.families for n, one in schema.attributes.items() if one.families} == {
+            n: one.families for n, one in again.attributes.items() if one.families
+        }
+        fitting = Fitting(again)
+        for event in events:
+            fitting.see(event)
+        assert fitting.misfits() == []
+
+
+def test_odd_values_have_their_own_types() -> None:
+    events: list[dict[str, object]] = [
+        {"g": {}, "big": 10**30, "n": None, "tags": [1], "o": None, "a.b": 1},
+        {"n": 5, "tags": None, "o": {"x": 1}, "a": {"b": 2}},
+    ]
+    found = json.loads(inferred(events).to_json())["properties"]
+    assert found == {
+        "a": {"type": "object", "properties": {"b": {"type": "number"}}, "additionalProperties": False},
+        "a.b": {"type": "number"},
+        "big": {"type": "number"},
+        "g": {"type": "object", "properties": {}, "additionalProperties": False},
+        "n": {"type": ["number", "null"]},
+        "o": {
+            "type": ["object", "null"],
+            "properties": {"x": {"type": "number"}},
+            "additionalProperties": False,
+        },
+        "tags": {"type": ["array", "null"]},
+    }
 
 
 def test_text_is_a_time_if_all_of_it_is() -> None:

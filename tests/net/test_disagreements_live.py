@@ -120,6 +120,24 @@ def test_subscriptions_that_match_nothing_are_in_status_metrics_and_log(
     run(main)
 
 
+def test_an_iso_text_matches_a_time_where_the_schema_says_so_and_comes_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "schema.json"
+    path.write_text('{"properties": {"at": {"type": "string", "format": "date-time"}}}')
+
+    async def main() -> None:
+        gateway = GatewayConfig(listen="http://127.0.0.1:0")
+        async with (
+            serving(config(schema=str(path), gateway=gateway)) as (server,),
+            await penstock.connect(server.urls[0]) as net,
+            await net.subscribe("at > timestamp '2024-01-01'") as sub,
+        ):
+            await net.publish({"at": "2023-05-05"})
+            await net.publish({"at": "2024-05-05T01:00:00+01:00"})
+            assert dict(await sub.next(HANGS)) == {"at": "2024-05-05T01:00:00+01:00"}
+
+    run(main)
+
+
 def test_events_that_do_not_fit_the_schema_are_reported_and_delivered(schema: str) -> None:
     async def main() -> None:
         async with (

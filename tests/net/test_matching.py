@@ -1,5 +1,6 @@
 """The engine as a broker uses it finds what trying every filter does, however names of attributes come."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from penstock.net import matching
 from penstock.net.matching import EngineMatching
 from penstock.wire.blocks import Block, Header
 from penstock.wire.events import encode_event
+from penstock.wire.messages import Publish
 
 NAMES = st.integers(0, 7).map("n{}".format)
 CHANGES = st.lists(st.tuples(st.booleans(), NAMES, NAMES, st.integers(0, 2)), max_size=60)
@@ -141,3 +143,25 @@ def test_events_that_came_from_elsewhere_count_only_where_all_of_them_come() -> 
             data = [encode_event(Event({"x": 1}))] * count
             engine.match_block(Block.of(Header("", "", hops), range(count), data))
         assert engine._shards[0].matcher.observed.events == 3 + seen
+
+
+def test_text_is_a_time_where_the_schema_of_a_broker_says_so_and_not_where_rules_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(matching, "_PATIENCE", 5)
+    schema = Schema.from_json({"properties": {"at": {"type": "string", "format": "date-time"}}})
+    late = parse("at > timestamp '2024-01-01'")
+    events = [Event({"at": at}) for at in ("2024-05-05", "2023-05-05T00:00:00Z", "soon")]
+    for known, expected in ((schema, [True, False, False]), (None, [False] * 3)):
+        engine = EngineMatching(known)
+        engine.add(late)
+        assert [engine.match(event) == [late] for event in events] == expected
+        assert [engine.holds(late, Publish(event)) for event in events] == expected
+        for many in (1, 30):
+            block = Block.of(
+                Header("", ""), range(3 * many), [encode_event(event) for event in events * many]
+            )
+            for _ in range(5):
+                assert list(engine.holds(late, block)) == expected * many
+        assert np.diff(engine.match_block(block).offsets).tolist() == [int(one) for one in expected * 30]
+    assert "text is read as a time where a schema says that it is one" in str(engine.disagreements()[0].found)

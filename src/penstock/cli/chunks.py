@@ -25,13 +25,14 @@ from penstock.cli.files import (
 )
 from penstock.cli.sources import Source
 from penstock.errors import PenstockError
-from penstock.matching.arrow_events import batch_of_arrow
+from penstock.matching.arrow_events import batch_of_arrow, named_columns
 from penstock.matching.batch import Batch
 from penstock.matching.encode import batch_of_events
 from penstock.matching.json_events import WantedNames, read_json_lines
 from penstock.matching.observed import Observed
 from penstock.model.arrow import family_of_arrow
 from penstock.model.events import Event, decode_object, flatten, is_skip
+from penstock.model.fitting import Fitting
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
 
@@ -115,6 +116,9 @@ class Chunk(Protocol):
     def look(self, observed: Observed) -> None:
         """Show the names that a few events have."""
 
+    def fit(self, fitting: Fitting) -> None:
+        """Hold all events, which can be read, against a schema."""
+
 
 class ChunkError(PlacedError):
     """A mistake in a chunk; `good` is what comes before it."""
@@ -175,6 +179,12 @@ class JsonChunk(msgspec.Struct, frozen=True):
     def look(self, observed: Observed) -> None:
         """See Chunk."""
         observed.look_at_lines(self.data)
+
+    def fit(self, fitting: Fitting) -> None:
+        """See Chunk."""
+        for line in self.data.split(b"\n"):
+            if content := line.strip():
+                fitting.see(decode_object(content))
 
     def _encode_events(self, wanted: Wanted) -> Encoded:
         events: list[Event] = []
@@ -325,7 +335,8 @@ class RowsChunk(msgspec.Struct, frozen=True):
         """See Chunk."""
         import pyarrow as pa
 
-        if not self.options.families and _is_plain(self.rows.schema, is_skip(self.options.unsupported)):
+        skip = is_skip(self.options.unsupported)
+        if not self.options.families and _is_plain(self.rows.schema, wanted.numbers, skip):
             try:
                 batch = batch_of_arrow(self.rows, wanted.numbers, self.options.unsupported, self.first)
                 return Encoded(batch)
@@ -333,7 +344,7 @@ class RowsChunk(msgspec.Struct, frozen=True):
                 pass  # one by one, they say what is wrong and where
         events: list[Event] = []
         try:
-            for event in arrow_events(self.rows, self.options, self.place, self.first):
+            for event in arrow_events(self._readable(wanted), self.options, self.place, self.first):
                 events.append(event)  # noqa: PERF402 - those before an error are to be known
         except PlacedError as error:
             _fail(error, self._until(len(events)))
@@ -343,17 +354,30 @@ class RowsChunk(msgspec.Struct, frozen=True):
         """See Chunk."""
         observed.look_at_columns(self.rows.schema)
 
+    def fit(self, fitting: Fitting) -> None:
+        """See Chunk."""
+        fitting.see_rows(self.rows, self.options.families)
+
+    def _readable(self, wanted: Wanted) -> Any:
+        """The rows; without columns that nobody names, where these have a type that no rule can match."""
+        names = {**wanted.numbers, **dict.fromkeys(self.options.families, 0)}
+        if _is_plain(self.rows.schema, None, skip=False):
+            return self.rows
+        with placed(self.place(None)):
+            return named_columns(self.rows, names, self.options.unsupported)
+
     def _until(self, rows: int) -> "RowsChunk | None":
         return msgspec.structs.replace(self, rows=self.rows.slice(0, rows)) if rows else None
 
 
-def _is_plain(schema: "pa.Schema", skip: bool) -> bool:
-    """Whether all columns, whether wanted or not, are such as events can have."""
+def _is_plain(schema: "pa.Schema", named: Mapping[str, object] | None, skip: bool) -> bool:
+    """Whether all columns, or those named, have a type that rules can match, and all a right name."""
     names: list[str] = []
     try:
         for name, kind in _leaves(schema, "", 0):
             names.append(check_name(name))
-            if family_of_arrow(kind) is None and not skip and str(kind) != "null":
+            is_open = skip or str(kind) == "null" or not (named is None or name in named)
+            if not is_open and family_of_arrow(kind) is None:
                 return False
     except PenstockError:
         return False

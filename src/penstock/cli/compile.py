@@ -8,10 +8,11 @@ from pathlib import Path
 from penstock.cli.files import is_same_file, tells_format
 from penstock.cli.kernels import note_if_interpreting, wait_for_kernels
 from penstock.cli.progress import progress
-from penstock.cli.schema_files import read_schema
+from penstock.cli.schema_files import Unmatchable, read_schema
 from penstock.cli.sources import Source, has_files, size_of_all, sources
 from penstock.cli.subscriptions import Reading, read_subscriptions
 from penstock.errors import InputError
+from penstock.filters.asked import attributes_in
 from penstock.filters.parsing import Language
 from penstock.filters.predicate import Predicate
 from penstock.matching.matcher import Matcher
@@ -68,17 +69,25 @@ def is_compiled(given: Sequence[str], kind: str | None) -> bool:
 
 
 def load(
-    files: Sequence[Source], reading: Reading, *, schema: Schema | None = None, matching: bool = True
+    files: Sequence[Source],
+    reading: Reading,
+    *,
+    schema: Schema | None = None,
+    matching: bool = True,
+    unmatchable: Unmatchable | None = None,
 ) -> Matcher:
     """A matcher of the subscriptions of files, which are refused if they do not fit the schema.
 
-    `matching`: whether it is going to be matched with.
+    `matching`: whether it is going to be matched with. `unmatchable`: columns that no rule may name.
     """
     matcher = Matcher(schema=schema)
     with progress("subscriptions", size_of_all(files)) as advance:
 
         def pairs() -> Iterator[tuple[Id, Predicate]]:
             for found in read_subscriptions(files, reading, advance):
+                if unmatchable:
+                    for f in found.predicate.filters:
+                        unmatchable.refuse(attributes_in(f))
                 yield found.id, found.predicate
             (note_if_interpreting if matching else wait_for_kernels)()
 

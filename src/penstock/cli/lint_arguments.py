@@ -3,6 +3,7 @@
 import argparse
 
 from penstock.cli.arguments import Commands, add_command, command
+from penstock.cli.schema_arguments import add_schema_option
 
 _FORMATS = ("jsonl", "csv", "parquet")
 _LANGUAGES = ("sql", "padres", "json")
@@ -63,7 +64,8 @@ def add_lint_commands(commands: "Commands[argparse.ArgumentParser]") -> None:
         "tell why a rule matches an event or not, condition by condition",
         '  penstock why late-jfk \'{"origin": "JFK", "dep_delay": 5}\' --subscriptions rules.jsonl\n'
         "  head -1 events.jsonl | penstock why late-jfk - --subscriptions rules/ --json\n"
-        "\nOnly the filters of this id are read, however many there are.\n",
+        "\nOnly the filters of this id are read, however many there are. Where they ask for a time and the\n"
+        "event has text, all are read: text is a time unless some rule compares it with a string.\n",
     )
     why.add_argument("id", metavar="ID", help="the id of the rule")
     why.add_argument("event", metavar="EVENT", help="a JSON object; - reads one from standard input")
@@ -97,5 +99,6 @@ def add_lint_commands(commands: "Commands[argparse.ArgumentParser]") -> None:
         help="what to do with values that have no family: stop with an error, or leave the attribute out "
         "(default: refuse)",
     )
+    add_schema_option(why, "text is read as a time where it says date-time")
     why.add_argument("--json", action="store_true", help="print JSON")
     why.set_defaults(run=command("cli.why", "run"))

@@ -16,9 +16,10 @@ from penstock.cli.files import LINE_LENGTH_MAX, Advance, PlacedError, placed
 from penstock.cli.progress import progress
 from penstock.cli.streams import InputLines, Line, Output
 from penstock.errors import EventError, NetworkError
+from penstock.filters.asked import times_in
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
-from penstock.model.events import Event
+from penstock.model.events import Event, with_times
 from penstock.net.client.client import Advertisement, Client
 from penstock.node.client.notices import Notice
 from penstock.node.client.outlet import Ack, RejectedError
@@ -173,11 +174,18 @@ class Reading:
         else:
             events.append(event)
 
+    def _is_advertised(self, event: Event, advertised: Predicate) -> bool:
+        if advertised.matches(event):
+            return True
+        # A broker with a schema may read text as times; it decides.
+        read = with_times(event.attributes, times_in(advertised.filters))
+        return read is not event.attributes and advertised.matches(Event.from_flat(dict(read)))
+
     def _event(self, content: bytes | None) -> Event:
         if content is None:
             raise EventError(f"a line is longer than {LINE_LENGTH_MAX:,} bytes")
         event = json_event(content, self._options)
-        if self._advertised is not None and not self._advertised.matches(event):
+        if self._advertised is not None and not self._is_advertised(event, self._advertised):
             raise EventError(f"the event is not as advertised: {self._advertised}"[:300])
         return event
 

@@ -49,11 +49,12 @@ def add_schema_command(commands: "Commands[argparse.ArgumentParser]") -> None:
     infer.set_defaults(run=command("cli.schemas", "run"))
 
 
-def add_schema_option(parser: argparse.ArgumentParser) -> None:
+def add_schema_option(
+    parser: argparse.ArgumentParser, use: str = "rules that do not fit it are refused"
+) -> None:
     """Let a command take a schema of events."""
     parser.add_argument(
         "--schema",
         metavar="FILE",
-        help="the schema of the events: a JSON Schema, or a Parquet or Arrow file of some; rules that do not "
-        "fit it are refused",
+        help="the schema of the events: a JSON Schema, or a Parquet or Arrow file of some; " + use,
     )

@@ -1,6 +1,7 @@
 """Schemas of events in files: JSON Schema, and what Parquet and Arrow files say of themselves."""
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,19 +42,41 @@ def parquet_schema(path: str) -> Schema:
             raise InputError(f"not Parquet: {error}") from None
 
 
-def refuse_columns(path: str) -> None:
-    """Raise for a column of a Parquet file whose type no rule can match, before anything of it is read.
+class Unmatchable:
+    """Columns of Parquet files whose type no rule can match: refused where a rule names them."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        """Of the files nothing but the schema is read; what is read from standard input is not known."""
+        self._found: dict[str, str] = {}
+        for path in paths:
+            if path != "-":
+                for name, kind in _unmatchable(path):
+                    self._found.setdefault(
+                        name,
+                        f"{display(path)}: the column {name!r:.80} of type {kind} has no family "
+                        "(bool, number, string or time); --unsupported skip leaves it out",
+                    )
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def refuse(self, names: Iterable[str]) -> None:
+        """Raise InputError if one of the names is that of such a column."""
+        for name in names:
+            if name in self._found:
+                raise InputError(self._found[name])
+
+
+def _unmatchable(path: str) -> Iterator[tuple[str, str]]:
+    """The columns of a file that no rule can match, and their types.
 
     A column of nothing but nulls is left to the reader of rows, which has no quarrel with it.
     """
     import pyarrow as pa
     import pyarrow.parquet as papq
 
-    if path == "-":
-        return
-    left_out = {
-        name: one.type for name, one in parquet_schema(path).attributes.items() if not one.is_matchable
-    }
+    attributes = parquet_schema(path).attributes
+    left_out = {name: one.type for name, one in attributes.items() if not one.is_matchable}
     if not left_out:
         return
     with opened(path) as file:
@@ -61,12 +84,7 @@ def refuse_columns(path: str) -> None:
             metadata = papq.read_metadata(file)
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{display(path)}: not Parquet: {error}") from None
-        for name, kind in left_out.items():
-            if not _is_empty(metadata, name):
-                raise InputError(
-                    f"{display(path)}: the column {name!r:.80} of type {kind} has no family "
-                    "(bool, number, string, time or list); --unsupported skip leaves it out"
-                )
+        yield from ((name, kind) for name, kind in left_out.items() if not _is_empty(metadata, name))
 
 
 def _is_empty(metadata: Any, name: str) -> bool:

@@ -37,7 +37,7 @@ def infer(files: list[Source], options: EventOptions, advance: Advance) -> Schem
             _see_lines(made, chunk)
         elif isinstance(chunk, RowsChunk):
             # A column may be empty throughout.
-            made.see(dict.fromkeys(chunk.rows.schema.names))
+            made.name(chunk.rows.schema.names)
             for event in arrow_events(chunk.rows, chunk.options, chunk.place, chunk.row):
                 if event is not None:
                     made.see(event.attributes)

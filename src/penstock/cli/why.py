@@ -10,13 +10,17 @@ from penstock.cli.events import EventOptions, families_given, json_event
 from penstock.cli.files import placed
 from penstock.cli.json_lines import json_line
 from penstock.cli.progress import progress
-from penstock.cli.sources import size_of_all
-from penstock.cli.subscriptions import Place, Reading, read_subscriptions
+from penstock.cli.schema_files import read_schema
+from penstock.cli.sources import Source, size_of_all
+from penstock.cli.subscriptions import Place, Reading, Subscription, read_subscriptions
 from penstock.errors import InputError, printable
+from penstock.filters.asked import kinds_in, times_in
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.reasons import EXCLUDED, Alternative, Reasons, reasons
-from penstock.model.events import Event
+from penstock.matching.times import TimeTexts
+from penstock.model.events import Event, with_times
 from penstock.model.names import Id
+from penstock.model.values import Family
 
 
 class _Rule(NamedTuple):
@@ -32,9 +36,16 @@ def run(options: argparse.Namespace) -> int:
     if options.event == "-" and "-" in options.subscriptions:
         raise InputError("only one of EVENT and --subscriptions can be standard input")
     event = _event(options)
-    rules = list(_rules(options))
+    schema = None if options.schema is None else read_schema(options.schema)
+    texts = TimeTexts() if schema is None else TimeTexts.of_schema(schema)
+    texts = texts._replace(never=texts.never.union(families_given(options.family)))
+    if is_compiled(options.subscriptions, options.subscriptions_format):
+        rules, times = _compiled_rules(options, texts, is_given=schema is not None)
+    else:
+        rules, times = _rules(options, texts, event)
     if not rules:
         raise InputError(f"no rule has the id {options.id!r:.80}")
+    event = Event.from_flat(dict(with_times(event.attributes, times)))
     told = [(rule, reasons(rule.filters or (NEVER,), event)) for rule in rules]
     if options.json:
         sys.stdout.buffer.write(json_line(_plain(options.id, told)))
@@ -52,20 +63,40 @@ def _event(options: argparse.Namespace) -> Event:
         return json_event(text.strip(), reading) or Event.from_flat({})
 
 
-def _rules(options: argparse.Namespace) -> Iterator[_Rule]:
-    """The rules of the id; there may be one that is text and one that is an integer."""
-    if is_compiled(options.subscriptions, options.subscriptions_format):
-        from penstock.matching.matcher import Matcher
+def _compiled_rules(
+    options: argparse.Namespace, texts: TimeTexts, *, is_given: bool
+) -> tuple[list[_Rule], frozenset[str]]:
+    """The rules of the id in a compiled folder, and the attributes whose texts are read as times there."""
+    from penstock.matching.matcher import Matcher
 
-        matcher = Matcher.load(options.subscriptions[0], learn=False)
-        for key in _ids(options.id):
-            if key in matcher:
-                yield _Rule(key, tuple(matcher.filters(key)), None)
-        return
+    matcher = Matcher.load(options.subscriptions[0], learn=False)
+    matcher.texts = texts if is_given else matcher.texts._replace(never=matcher.texts.never | texts.never)
+    keys = [key for key in _ids(options.id) if key in matcher]
+    return [_Rule(key, tuple(matcher.filters(key)), None) for key in keys], matcher.read_as_times
+
+
+def _rules(options: argparse.Namespace, texts: TimeTexts, event: Event) -> tuple[list[_Rule], frozenset[str]]:
+    """The rules of the id, and the attributes whose texts are read as times; there may be a rule whose id is
+    text and one whose id is an integer."""
     files = subscription_files(options)
+    only = Reading(language_of(options), only=options.id)
+    every = Reading(language_of(options))
+    # Standard input is read once.
+    is_whole = "-" in options.subscriptions
+    found = list(_read(files, every if is_whole else only))
+    mine = [one for one in found if only.wants(one.id)]
+    asked = times_in(f for one in mine for f in one.predicate.filters)
+    if with_times(event.attributes, asked) is not event.attributes:
+        # Whether these texts are times, the other rules decide as well.
+        others = found if is_whole else _read(files, every)
+        kinds = [kinds_in(one.predicate.filters) for one in others]
+        asked = {name for name in asked if all(Family.STRING not in some.get(name, ()) for some in kinds)}
+    return [_Rule(one.id, one.predicate.filters, one.place) for one in mine], texts.names(asked)
+
+
+def _read(files: list[Source], reading: Reading) -> Iterator[Subscription]:
     with progress("subscriptions", size_of_all(files)) as advance:
-        for one in read_subscriptions(files, Reading(language_of(options), only=options.id), advance):
-            yield _Rule(one.id, one.predicate.filters, one.place)
+        yield from read_subscriptions(files, reading, advance)
 
 
 def _ids(text: str) -> Iterator[Id]:

@@ -30,3 +30,9 @@ def kinds_in(filters: Iterable[Filter]) -> dict[str, set[Kind]]:
                 kind = Family.NUMBER if states.kind is Presence.NAN else states.kind
                 found.setdefault(name, set()).add(kind)
     return found
+
+
+def times_in(filters: Iterable[Filter]) -> set[str]:
+    """The attributes that some filters compare with times, and none with a string."""
+    asked = kinds_in(filters)
+    return {name for name, kinds in asked.items() if Family.TIME in kinds and Family.STRING not in kinds}

@@ -10,6 +10,8 @@ matches, and nothing else would tell. What events have is known from counting th
 | mixed | some events have it in a family that no rule compares it with |
 | skipped | some values of it were left out, because no rule can match them |
 | unmatchable | by the schema, none of its values can be matched |
+| null | an attribute that rules name is null in all events |
+| texts | rules compare it with a time and with a string: texts that events have there are not read as times |
 | unlisted | events have it, and the schema does not list it |
 | misfit | events have it in a family that the schema does not allow |
 | unadvertised | no publisher of a network has advertised events that the rule can match; about no attribute |
@@ -29,12 +31,22 @@ from penstock.filters import html
 from penstock.filters.asked import Kind, kinds_in
 from penstock.filters.filter import Filter
 from penstock.filters.valuesets import Presence
+from penstock.model.fitting import Fitting
 from penstock.model.names import Id
 from penstock.model.schema import Schema
 from penstock.model.values import Family
 
 Problem = Literal[
-    "unknown", "family", "mixed", "skipped", "unmatchable", "unlisted", "misfit", "unadvertised"
+    "unknown",
+    "family",
+    "mixed",
+    "skipped",
+    "unmatchable",
+    "null",
+    "texts",
+    "unlisted",
+    "misfit",
+    "unadvertised",
 ]
 
 Basis = Literal["schema", "columns", "advertisements"]
@@ -61,6 +73,7 @@ _LINES_MAX: Final = 20
 _IDS_IN_TEXT: Final = 3
 _AT_A_TIME: Final = 16
 """Names that are compared before others have their turn: a tenth of a millisecond or two."""
+_FIELDS_SHOWN: Final = 3
 _CLOSENESS: Final = 0.75
 """How alike two names are for one to be suggested (difflib's ratio): one letter in four may be wrong."""
 _LONGER: Final = 2 * (1 - _CLOSENESS) / _CLOSENESS
@@ -96,6 +109,10 @@ class Disagreement(msgspec.Struct, frozen=True):
     """How many values were left out."""
     detail: str = ""
     """The first value that was left out, or the type in the schema."""
+    has: tuple[str, ...] = ()
+    """Where it is a record: the names of some of its attributes."""
+    note: str = ""
+    """What else there is to know."""
     basis: Basis = "schema"
     """What tells, where `events` is None."""
 
@@ -119,7 +136,7 @@ class Disagreement(msgspec.Struct, frozen=True):
         )
 
     def __str__(self) -> str:
-        return _sentence(self)
+        return f"{_sentence(self)}; {self.note}" if self.note else _sentence(self)
 
 
 class Disagreements(list[Disagreement]):
@@ -145,11 +162,15 @@ def _sentence(found: Disagreement) -> str:
     values = "value" if counted == "1" else "values"
     have = "has" if counted == "1" else "have"
     match found.problem:
-        case "unknown" if found.events is None:
-            return f"{_LACKS[found.basis].format(name)} {who} {_verb(found, 'name')}{hint}"
-        case "unknown":
-            looked = _count(found.events or 0, "event")
-            return f"none of {looked} has {name}, which {who} {_verb(found, 'name')}{hint}"
+        case "unknown" | "null":
+            return _sentence_of_nothing(found, name, who, hint)
+        case "texts" if not found.rules:
+            return f"rules compare {name} with a time and with a string: text there is not read as a time"
+        case "texts":
+            return (
+                f"{who} {_verb(found, 'compare')} {name} with a time, and rules compare it with a string, "
+                "too: text there is not read as a time"
+            )
         case "family" if found.events is None:
             return (
                 f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in {_IN[found.basis]} it is "
@@ -189,6 +210,20 @@ def _of_elements(found: Disagreement) -> str:
     """How to ask for the elements of a list, where a rule takes it for one value."""
     is_list = Family.LIST.label in found.seen and Family.LIST.label not in found.asked
     return f"; any({found.attribute}) = … asks for an element" if is_list else ""
+
+
+def _sentence_of_nothing(found: Disagreement, name: str, who: str, hint: str) -> str:
+    """That no event has an attribute, or that the schema has none."""
+    named = f"{name}, which {who} {_verb(found, 'name')}"
+    if found.problem == "null":
+        looked = "the only event" if found.events == 1 else f"all {found.events:,} events"
+        return f"{named}, is null in {looked}"
+    if found.has:
+        fields = ", ".join(f"{field:.80}" for field in found.has)
+        return f"{named}, is a record; it has {fields}"
+    if found.events is None:
+        return f"{_LACKS[found.basis].format(name)} {who} {_verb(found, 'name')}{hint}"
+    return f"none of {_count(found.events, 'event')} has {named}{hint}"
 
 
 def _who(found: Disagreement) -> str:
@@ -262,6 +297,7 @@ class Rules:
                     ids=tuple(ids),
                     suggestion=suggestion(name, names, pace) if problem == "unknown" else None,
                     basis=basis,
+                    has=fields_of(name, names) if problem == "unknown" else (),
                     **fields,
                 )
             )
@@ -325,6 +361,19 @@ def check(filters: Iterable[Filter], schema: Schema) -> list[Disagreement]:
     return report_by(schema, _problems(filters, schema))
 
 
+def events_that_misfit(fitting: Fitting, events: int) -> list[Disagreement]:
+    """What all of so many events have that a schema does not allow, in the order of attributes."""
+    attributes = fitting.schema.attributes
+    return [
+        Disagreement(name, "misfit", (), seen, 0, (), events=events, detail=attributes[name].type)
+        if name in attributes
+        else Disagreement(
+            name, "unlisted", (), seen, 0, (), events=events, suggestion=suggestion(name, attributes)
+        )
+        for name, seen in fitting.misfits()
+    ]
+
+
 def why_not(
     filters: Iterable[Filter], schema: Schema, pace: Callable[[], object] = lambda: None
 ) -> str | None:
@@ -346,6 +395,11 @@ def _problems(filters: Iterable[Filter], schema: Schema, most: int | None = None
             rules.add_many(name, problem, kinds, (), 1)
             left = None if left is None else left - 1
     return rules
+
+
+def fields_of(name: str, names: Iterable[str]) -> tuple[str, ...]:
+    """If a name is that of a record: the names of its first attributes, in order."""
+    return tuple(sorted(known for known in names if known.startswith(name + "."))[:_FIELDS_SHOWN])
 
 
 def suggestion(name: str, names: Collection[str], pace: Callable[[], object] = lambda: None) -> str | None:

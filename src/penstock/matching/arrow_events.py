@@ -1,6 +1,6 @@
 """Turning Arrow tables into batches, a column at a time; only columns that some filter names are read."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -109,15 +109,32 @@ def batch_of_arrow(
             nothing = _plain(0, INTEGER, np.zeros(0, np.int64), None)
             values.append(nothing._replace(which=np.zeros((rows.num_rows, 0), np.int32)))
     except _Unsuitable:
-        return _row_by_row(rows, names, unsupported, first_row)
+        return _row_by_row(_table_of([*arrays, *left_out], rows.num_rows), names, unsupported, first_row)
     for name, array in left_out:
         note_skipped_column(unsupported, name, array)
     return _batch(values, rows.num_rows)
 
 
+def named_columns(
+    rows: "pa.RecordBatch", names: Mapping[str, int], unsupported: Unsupported = "refuse"
+) -> "pa.RecordBatch":
+    """The columns with these names, flat: structs are flattened with dots."""
+    left_out: list[tuple[str, pa.Array]] = []
+    arrays = _named_arrays(rows, names, is_skip(unsupported), left_out)
+    return _table_of([*arrays, *left_out], rows.num_rows)
+
+
+def _table_of(arrays: "list[tuple[str, pa.Array]]", rows: int) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    # Without any column, nobody would know how many rows there are.
+    found = arrays or [("nothing", pa.nulls(rows))]
+    return pa.RecordBatch.from_arrays([array for _, array in found], [name for name, _ in found])
+
+
 def _named_arrays(
     rows: "pa.RecordBatch | pa.StructArray",
-    names: dict[str, int],
+    names: Mapping[str, int],
     skip: bool,
     left_out: "list[tuple[str, pa.Array]]",
     prefix: str = "",

@@ -6,7 +6,7 @@ names are in a batch at all; an absent attribute has no entry.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,12 @@ class BatchWithLists(Batch):
     """A batch with lists. Kernels do not take it as it is: it has to be completed first (`computed`)."""
 
     _lists: Sequence[ListColumn] = ()
+
+    def _replace(self, **changes: Any) -> "BatchWithLists":
+        """The same with other arrays; lists stay where they are in the table of values."""
+        made = super()._replace(**changes)
+        made._lists = self._lists
+        return made
 
     @property
     def lists(self) -> Sequence[ListColumn]:

@@ -5,7 +5,7 @@ So what is added stands here first, and is compiled later, in the background. Ar
 end; a reader holds a `View`, which knows how many filters there were when it was taken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +25,7 @@ from penstock.matching.kernels.delta_nodes import (
     make_run,
     place_raw,
 )
-from penstock.matching.reading import filters_of
+from penstock.matching.reading import Conditions, filters_of
 from penstock.matching.signatures import UNKNOWN, UNKNOWN_PATTERN, places_in
 from penstock.matching.views import View, filters_of_entries
 from penstock.model.values import Family
@@ -345,6 +345,11 @@ class Delta(Deaths):
         for at in np.flatnonzero(np.isin(lengths, [len(text) for text in wanted])).tolist():
             found[at] = place_of.get(self._literal(int(numbers[at])), UNKNOWN)
         return found
+
+    def conditions_at(self, positions: NDArray[np.int64], names: dict[str, int]) -> Iterator[Conditions]:
+        """The conditions of some filters."""
+        made = self._columns_at(positions)
+        yield Conditions(positions, made.offsets, made.attribute, made.kind)
 
     def filters_at(self, positions: NDArray[np.int64], names: dict[str, int]) -> list[Filter]:
         """Some of the filters."""

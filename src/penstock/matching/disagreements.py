@@ -8,6 +8,7 @@ something to say are looked into rule by rule.
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +19,7 @@ from penstock.filters.disagreements import (
     Disagreement,
     Problem,
     Rules,
+    fields_of,
     is_in_vain,
     problem_by,
     report_by,
@@ -27,6 +29,7 @@ from penstock.filters.valuesets import Presence
 from penstock.matching.columns import PATTERN_ONLY
 from penstock.matching.computed import filter_of, is_computed
 from penstock.matching.observed import FAMILY_OF_STATE, Observed
+from penstock.matching.times import TimeTexts
 from penstock.model.names import Id
 from penstock.model.schema import Schema
 from penstock.model.values import Family
@@ -53,17 +56,20 @@ class _Seen(NamedTuple):
     skipped: int
     is_known: bool
     """Whether some event had the name, perhaps with no value."""
+    kept: int = 0
+    """How many texts would be times if no rule compared them with strings."""
 
 
 def disagreements(
     snapshot: "Snapshot | PlainSnapshot",
     observed: Observed,
+    texts: TimeTexts,
     *,
     patience: int = 1,
     concerning: Callable[[Id], bool] | None = None,
     ids_max: int = IDS_SHOWN,
 ) -> list[Disagreement]:
-    """See the module; in the order of attributes.
+    """See the module; in the order of attributes. `texts`: which texts the matcher reads as times.
 
     `patience`: in so many events an attribute is looked for before it is said that rules never match there.
     `concerning`: the rules that count, by id. `ids_max`: how many ids are named.
@@ -87,8 +93,11 @@ def disagreements(
         looked[name] = observed.events_of(number)
         found = _seen(counts[number], observed, name)
         problems = _problems(name, kinds, found, known)
-        if looked[name] < patience:
-            problems = [problem for problem in problems if problem not in ("unknown", "family")]
+        kept = observed.kept(number)
+        if kept and {Family.TIME, Family.STRING} <= kinds:
+            problems.append("texts")
+            found = found._replace(kept=kept)
+        problems = [one for one in problems if _is_sure(one, looked[name], observed, patience)]
         if problems:
             seen[name], at_issue[number] = found, problems
     if not at_issue:
@@ -97,7 +106,13 @@ def disagreements(
     wanted[list(at_issue)] = True
     for number, mask, ids in _rules(snapshot, wanted):
         name, kinds = names[number], _kinds_of(mask)
-        problems = [problem for problem in at_issue[number] if _concerns(problem, kinds, seen[name])]
+        # Rules that ask for times are concerned by one of these.
+        is_told = "texts" in at_issue[number] and Family.TIME in kinds
+        problems = [
+            problem
+            for problem in at_issue[number]
+            if _concerns(problem, kinds, seen[name]) and not (is_told and problem == "family")
+        ]
         if concerning is None:
             count, some = len(ids), [snapshot.ids.get(int(one)) for one in ids[:ids_max] if problems]
         else:
@@ -105,13 +120,24 @@ def disagreements(
             count = len(some)
         for problem in problems if count else ():
             rules.add_many(name, problem, kinds, some, count)
-    return rules.report(
+    reported = rules.report(
         known,
         seen={names[at]: _shown(seen[names[at]], found, asked[at]) for at, found in at_issue.items()},
         events=looked,
         skipped={name: one.skipped for name, one in seen.items()},
         detail={name: observed.skipping.detail(name) for name, one in seen.items() if one.skipped},
     )
+    if texts.by_rules:
+        return reported
+    return [_with_note(one, texts) for one in reported]
+
+
+def _with_note(found: Disagreement, texts: TimeTexts) -> Disagreement:
+    """Where rules do not have texts read as times: what does."""
+    is_text = found.problem == "family" and Family.TIME.label in found.asked
+    if not is_text or Family.STRING.label not in found.seen or found.attribute in texts.always:
+        return found
+    return msgspec.structs.replace(found, note="text is read as a time where a schema says that it is one")
 
 
 def misfits(snapshot: "Snapshot | PlainSnapshot", observed: Observed, schema: Schema) -> list[Disagreement]:
@@ -124,7 +150,9 @@ def misfits(snapshot: "Snapshot | PlainSnapshot", observed: Observed, schema: Sc
         families = {} if number is None else _seen(counts[number], observed, name).families
         attribute = schema.attributes.get(name)
         if attribute is None:
-            if not schema.is_open and (families or name in observed.names):
+            # An empty record, or null in its place, is none of its attributes.
+            is_there = name in observed.names and not fields_of(name, schema.attributes)
+            if not schema.is_open and (families or is_there):
                 meant = suggestion(name, schema.attributes)
                 found.append(_of_events(name, "unlisted", families, observed, suggestion=meant))
             continue
@@ -164,6 +192,8 @@ def disagreements_by(
 
 def _shown(seen: _Seen, problems: list[Problem], kinds: set[Kind]) -> dict[str, int]:
     """The families to report: of a mixed attribute, those that no rule asks for."""
+    if problems == ["texts"]:
+        return {Family.STRING.label: seen.kept}
     is_mixed = "mixed" in problems
     families = sorted(seen.families.items())
     return {family.label: count for family, count in families if not (is_mixed and family in kinds)}
@@ -183,9 +213,12 @@ def _problems(name: str, kinds: set[Kind], seen: _Seen, known: set[str]) -> list
     compared = {kind for kind in kinds if isinstance(kind, Family)}
     if not seen.families:
         # A name that events do have, with null, is not misspelt.
-        is_slip = kinds != {Presence.ABSENT} or suggestion(name, known) is not None
-        if is_slip and not (seen.is_known or seen.skipped):
+        is_record = bool(fields_of(name, known))
+        is_slip = kinds != {Presence.ABSENT} or is_record or suggestion(name, known) is not None
+        if is_slip and not seen.skipped and (is_record or not seen.is_known):
             found.append("unknown")
+        elif not seen.skipped and kinds != {Presence.ABSENT}:
+            found.append("null")
     elif compared - seen.families.keys():
         # Unless each rule has an alternative that fits, which is looked at later.
         found.append("family")
@@ -194,10 +227,22 @@ def _problems(name: str, kinds: set[Kind], seen: _Seen, known: set[str]) -> list
     return found
 
 
+def _is_sure(problem: Problem, looked: int, observed: Observed, patience: int) -> bool:
+    """Whether an attribute was looked for in enough events to say so."""
+    if problem == "null" and looked < observed.events:
+        # Before, it may have had values, which nobody counted.
+        return False
+    return looked >= patience or problem not in ("unknown", "family", "null")
+
+
 def _concerns(problem: Problem, kinds: set[Kind], seen: _Seen) -> bool:
     """Whether a rule that asks for this is one of those concerned."""
     if problem == "family":
         return is_in_vain(kinds, seen.families)
+    if problem == "texts":
+        return Family.TIME in kinds
+    if problem == "null":
+        return kinds != {Presence.ABSENT}
     return problem != "mixed" or any(isinstance(kind, Family) for kind in kinds)
 
 
@@ -223,6 +268,15 @@ def _asked(snapshot: "Snapshot | PlainSnapshot", attributes: int) -> dict[int, s
         for name, kinds in kinds_in([filter_of(texts[number])]).items():
             found.setdefault(snapshot.names[name], set()).update(kinds)
     return found
+
+
+def families_of(snapshot: "Snapshot | PlainSnapshot") -> dict[str, set[Family]]:
+    """The families that living filters compare attributes with."""
+    names = list(snapshot.names)
+    asked = _asked(snapshot, len(names))
+    return {
+        names[number]: {kind for kind in kinds if isinstance(kind, Family)} for number, kinds in asked.items()
+    }
 
 
 def _rules(

@@ -253,6 +253,8 @@ def _rare(predicates: Sequence[Predicate]) -> Iterator[Finding]:
 def _misfit(at: int, found: Disagreement) -> Finding:
     name = f"{found.attribute!r:.80}"
     if found.problem == "unknown":
+        if found.has:
+            return Finding("unknown-attribute", at, f"{name} is a record; it has {', '.join(found.has)}")
         hint = "" if found.suggestion is None else f"; did you mean {found.suggestion!r:.80}?"
         return Finding("unknown-attribute", at, f"the schema has no attribute {name}{hint}")
     if found.problem == "unmatchable":

@@ -31,6 +31,7 @@ from penstock.matching.encode import BatchBuilder, batch_of_events
 from penstock.matching.matches import Matches
 from penstock.matching.plain import HandedOverError, PlainSnapshot, PlainStore, Work, as_found, without_first
 from penstock.matching.sampling import joined
+from penstock.matching.times import Asked, TimeTexts
 from penstock.model.events import Event, Unsupported, as_event
 from penstock.model.names import Id, check_id, id_order
 from penstock.model.schema import Schema
@@ -84,10 +85,19 @@ class Matcher:
         subscriptions: Iterable[tuple[Id, PredicateLike]] | Mapping[Any, PredicateLike] = (),
         *,
         schema: Schema | None = None,
+        texts: TimeTexts | None = None,
     ) -> None:
-        """With a `schema` of events, what does not fit it is refused when it is added."""
+        """With a `schema` of events, what does not fit it is refused when it is added, and texts are read as
+        times where it says so.
+
+        `texts`: of which attributes else texts are read as times.
+        """
         self._kept: Store | PlainStore = PlainStore() if is_interpreting() else _new_store()
         self._schema = schema
+        if schema is not None and texts is None:
+            texts = TimeTexts.of_schema(schema)
+        if texts is not None:
+            self._kept.texts = texts
         self.warns = True
         """Whether `match_batch` and `match_json` warn of disagreements."""
         self._warns_at = _WARNED_AFTER
@@ -246,10 +256,12 @@ class Matcher:
     def match(self, event: Event | Mapping[str, object], *, unsupported: Unsupported = "refuse") -> list[Id]:
         """The ids, sorted, of the predicates that match the event."""
         snapshot = self._snapshot()
-        attributes = as_event(event, snapshot.counting(unsupported)).attributes
+        given = as_event(event, snapshot.counting(unsupported)).attributes
+        attributes = snapshot.times.read_event(given)
         builder = BatchBuilder(snapshot.names)
         builder.add(attributes)
         batch = builder.build()
+        snapshot.times.note(batch, snapshot.sample.observed)
         snapshot.sample.see_one(attributes, batch)
         if isinstance(snapshot, PlainSnapshot):
             return snapshot.match(attributes)
@@ -392,6 +404,8 @@ class Matcher:
         if isinstance(snapshot, PlainSnapshot):
             return self._match_plainly(snapshot, given, snapshot.work, counted=counted)
         batch = snapshot.completed(given)
+        if counted:
+            snapshot.times.note(batch, snapshot.sample.observed)
         snapshot.sample.see(batch, counted=counted)
         return self._match(snapshot, batch)
 
@@ -399,6 +413,9 @@ class Matcher:
         self, snapshot: PlainSnapshot, batch: Batch, work: Work, *, counted: bool = True
     ) -> Matches:
         """The same without kernels, until they have come, or there is more to do than they are waited for."""
+        batch = snapshot.completed(batch)
+        if counted:
+            snapshot.times.note(batch, snapshot.sample.observed)
         snapshot.sample.see(batch, counted=counted)
         rows: list[list[int]] = []
         is_whole = snapshot.find(batch, rows, work, lambda: KERNELS.are_here)
@@ -501,8 +518,8 @@ class Matcher:
         """
         from penstock.matching.explain import Explanations, explanations
 
-        attributes = as_event(event, unsupported).attributes
         snapshot = self._store.snapshot()
+        attributes = snapshot.times.read_event(as_event(event, unsupported).attributes)
         builder = BatchBuilder(snapshot.names)
         builder.add(attributes)
         found = explanations(snapshot, snapshot.names, snapshot.completed(builder.build()))
@@ -530,7 +547,8 @@ class Matcher:
         found = self.filters(key)
         if not found:
             raise UnknownSubscriptionError(f"nothing is subscribed under {key!r:.80}")
-        return reasons(found, event, unsupported=unsupported)
+        attributes = self._snapshot().times.read_event(as_event(event, unsupported).attributes)
+        return reasons(found, Event.from_flat(dict(attributes)))
 
     def stats(
         self,
@@ -554,6 +572,23 @@ class Matcher:
         )
         batch = None if batch is None else snapshot.completed(batch)
         return stats_of(snapshot, snapshot.names, batch, store.home.nbytes, store.live_ids, top)
+
+    @property
+    def texts(self) -> TimeTexts:
+        """Of which attributes texts are read as times, whatever rules ask."""
+        return self._held().texts
+
+    @texts.setter
+    def texts(self, texts: TimeTexts) -> None:
+        try:
+            self._held().texts = texts
+        except HandedOverError:
+            self._store.texts = texts
+
+    @property
+    def read_as_times(self) -> frozenset[str]:
+        """The attributes whose texts are read as times: by the schema, or because rules ask for times."""
+        return self._snapshot().times.names
 
     @property
     def observed(self) -> "Observed":
@@ -580,8 +615,14 @@ class Matcher:
         from penstock.matching.disagreements import disagreements
 
         snapshot = self._snapshot()
-        observed = snapshot.sample.observed
-        found = disagreements(snapshot, observed, patience=patience, concerning=concerning, ids_max=ids_max)
+        found = disagreements(
+            snapshot,
+            snapshot.sample.observed,
+            self.texts,
+            patience=patience,
+            concerning=concerning,
+            ids_max=ids_max,
+        )
         if self._schema is not None:
             found = sorted([*found, *self.misfits(self._schema)], key=lambda one: one.attribute)
         return Disagreements(found)
@@ -654,12 +695,16 @@ class Matcher:
 
     def save(self, path: "str | PathLike[str]") -> None:
         """Write everything into a folder that `load` can map into memory. See `penstock.matching.storage`."""
-        from penstock.matching.storage import save
+        from penstock.matching.disagreements import families_of
+        from penstock.matching.storage import SavedTimes, save
 
         store = self._store
         with store.lock:
             table, ids, learnt = store.compact(), store.ids.arrays(), store.learnt
-        save(path, table, ids, learnt=learnt)
+            snapshot = store.snapshot()
+        always, never, _ = store.texts
+        times = SavedTimes(sorted(always), sorted(never), Asked.of(families_of(snapshot)))
+        save(path, table, ids, learnt=learnt, times=times)
 
     @classmethod
     def load(
@@ -667,7 +712,8 @@ class Matcher:
     ) -> "Matcher":
         """The matcher that was saved in a folder; its arrays are mapped, and read when they are needed.
 
-        With a `schema` of events, filters that do not fit it are refused.
+        With a `schema` of events, filters that do not fit it are refused. Without one, texts are read as
+        times where the schema of the saved matcher says so.
 
         With `learn=False` it stays as it was saved: where many processes map one table, none of them should
         compile a copy of its own because of the events that it saw. It does not warn either.
@@ -676,10 +722,16 @@ class Matcher:
         from penstock.matching.store import Store
 
         KERNELS.wait()
-        table, ids, learnt = load(path)
+        saved = load(path)
         made = cls(schema=schema)
         made.warns = learn
-        made._kept = Store.of_table(table, ids, learnt=learnt or not learn)
+        made._kept = Store.of_table(
+            saved.table,
+            saved.ids,
+            learnt=saved.learnt or not learn,
+            texts=saved.times.texts() if schema is None else TimeTexts.of_schema(schema),
+            asked=saved.times.asked,
+        )
         if schema is not None:
             refuse(made.check(schema))
         return made

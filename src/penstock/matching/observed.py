@@ -60,6 +60,8 @@ class Observed:
         """Names that events had; of their attributes, not all."""
         self.skipping = Skipping(threading.Lock())
         """What to pass as `unsupported` so that values that are left out are counted."""
+        self._kept: NDArray[np.int64] = np.zeros(0, np.int64)
+        """For each attribute, texts that would be times if no rule compared them with strings."""
         self._began: dict[int, int] = {}
         """Attributes that filters name only since so many events had come."""
         self._lock = threading.Lock()
@@ -94,6 +96,17 @@ class Observed:
                 self._small_size += size + 8
                 if self._small_size >= _TOGETHER:
                     self._fold()
+
+    def keep(self, counts: NDArray[np.int64]) -> None:
+        """Take note of texts that would be times if no rule compared them with strings, by attribute."""
+        with self._lock:
+            if len(counts) > len(self._kept):
+                counts, self._kept = self._kept, counts.astype(np.int64)
+            self._kept[: len(counts)] += counts
+
+    def kept(self, attribute: int) -> int:
+        """How many of these texts there were."""
+        return int(self._kept[attribute]) if attribute < len(self._kept) else 0
 
     def begin(self, attribute: int) -> None:
         """Filters name an attribute from now on; what events had before, nobody counted."""
@@ -135,6 +148,9 @@ class Observed:
         made._began = {number: events for number, events in began.items() if number >= 0}
         counts = self.counts(len(number_of))
         made._have_room(int(number_of.max(initial=0)))
+        for number in np.flatnonzero(self._kept[: len(number_of)]).tolist():
+            if number_of[number] >= 0:
+                made.keep(np.bincount([number_of[number]], [self._kept[number]]).astype(np.int64))
         kept = number_of >= 0
         made._counts.reshape(-1, STATES)[number_of[kept]] = counts[kept]
         return made

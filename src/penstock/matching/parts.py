@@ -121,9 +121,13 @@ class Part(Deaths):
 
     def conditions(self, names: dict[str, int]) -> Iterator[Conditions]:
         """The conditions of the living filters, some thousand filters at a time."""
+        return self.conditions_at(np.flatnonzero(self.alive()), names)
+
+    def conditions_at(self, positions: NDArray[np.int64], names: dict[str, int]) -> Iterator[Conditions]:
+        """The conditions of some filters."""
         number_of = np.array([names[name] for name in self.table.names] or [0], np.int32)
-        for positions, offsets, slot, kind in conditions_of(self.table, np.flatnonzero(self.alive())):
-            yield Conditions(positions, offsets, number_of[slot], kind)
+        for some, offsets, slot, kind in conditions_of(self.table, positions):
+            yield Conditions(some, offsets, number_of[slot], kind)
 
     def filters_at(self, positions: NDArray[np.int64], names: dict[str, int]) -> list[Filter]:
         """Some of the filters."""

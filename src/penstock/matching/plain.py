@@ -20,7 +20,7 @@ from penstock.errors import PenstockError, UnknownSubscriptionError
 from penstock.filters.filter import Filter
 from penstock.filters.order import successor
 from penstock.filters.valuesets import ValueSet
-from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, NAN, STRING, TIME, TRUE, Batch, with_lists
+from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.columns import ColumnsBuilder, offsets_of
 from penstock.matching.decimals import decimal_at
 from penstock.matching.elements import lists_of
@@ -28,6 +28,7 @@ from penstock.matching.forking import look_after
 from penstock.matching.ids import IdTable, encoded
 from penstock.matching.reading import Conditions
 from penstock.matching.sampling import Sample
+from penstock.matching.times import AskedOfFilters, ReadAsTimes, TimeTexts
 from penstock.model.decimals import ExactDecimal
 from penstock.model.events import Unsupported
 from penstock.model.names import Id, id_order
@@ -163,6 +164,12 @@ class PlainSnapshot(NamedTuple):
     integers: bool
     sample: Sample
     store: "PlainStore"
+    times: ReadAsTimes
+    """The attributes whose texts are read as times."""
+
+    def completed(self, batch: Batch) -> Batch:
+        """The batch as filters are matched with it."""
+        return self.times.read(batch)
 
     @property
     def work(self) -> Work:
@@ -190,6 +197,7 @@ class PlainSnapshot(NamedTuple):
         from penstock.matching.store import Store
 
         made = Store()
+        made.texts = self.store.texts
         made.names.update(self.names)
         made.sample = self.sample
         made.expect_integers(self.integers)
@@ -307,6 +315,8 @@ class PlainStore:
         self._is_over = False
         self._current: PlainSnapshot | None = None
         self.sample = Sample()
+        self._asked = AskedOfFilters()
+        self._texts = TimeTexts()
         self._table: tuple[int, IdTable] = 0, _table_of([])
         self._heir: tuple[PlainSnapshot, Snapshot] | None = None
         """What readers saw last here, and the same in a compiled store."""
@@ -316,6 +326,16 @@ class PlainStore:
 
     def forget_mergers(self) -> None:
         """There are none."""
+
+    @property
+    def texts(self) -> TimeTexts:
+        """Of which attributes texts are read as times."""
+        return self._texts
+
+    @texts.setter
+    def texts(self, texts: TimeTexts) -> None:
+        with self._changing():
+            self._texts = texts
 
     # Changes
 
@@ -347,6 +367,7 @@ class PlainStore:
             places = self._places[number] = []
             self._live_texts += isinstance(self._ids[number], str)
         places.append(self._arranged.add(f, number))
+        self._asked.count(f, 1)
 
     def remove(self, keys: Sequence[Id]) -> None:
         """Remove all that each of the ids has: all of them, or, when one is not known, none."""
@@ -385,6 +406,7 @@ class PlainStore:
     def _kill(self, place: int) -> None:
         died = self._arranged.died
         died[place] = len(died)
+        self._asked.count(self._arranged.filters[place], -1)
 
     def _forget(self, number: int) -> None:
         del self._places[number]
@@ -433,6 +455,7 @@ class PlainStore:
                     self._integers,
                     self.sample,
                     self,
+                    ReadAsTimes.of(self._texts, self._asked.times, self._asked.strings, self.names),
                 )
             return self._current
 
@@ -511,5 +534,4 @@ def as_found(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[
 
 def without_first(batch: Batch, events: int) -> Batch:
     """The batch without so many of its first events."""
-    rest = Batch(*batch)._replace(start=batch.start[events:], count=batch.count[events:])
-    return with_lists(rest, batch.lists)
+    return batch._replace(start=batch.start[events:], count=batch.count[events:])

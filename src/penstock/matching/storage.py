@@ -15,7 +15,7 @@ import time
 import zlib
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ from penstock.matching.checks import SHAPES, check_ids, check_shape, check_table
 from penstock.matching.folders import is_being_replaced, new_folder, put_in_place
 from penstock.matching.ids import IdTable
 from penstock.matching.table import Table, from_arrays
+from penstock.matching.times import Asked, TimeTexts
 
 FORMAT: Final = "penstock-matcher"
 VERSION: Final = 3
@@ -48,6 +49,21 @@ class _Array(msgspec.Struct):
     crc32: int
 
 
+class SavedTimes(msgspec.Struct, frozen=True):
+    """Of which attributes texts are read as times."""
+
+    always: list[str] = []
+    """Those that a schema says are times."""
+    never: list[str] = []
+    """Those that a schema says are something else."""
+    asked: Asked = Asked()
+    """What filters ask for."""
+
+    def texts(self) -> TimeTexts:
+        """Of which attributes texts are read as times, for a matcher."""
+        return TimeTexts(frozenset(self.always), frozenset(self.never))
+
+
 class _Manifest(msgspec.Struct):
     """What is in a folder."""
 
@@ -61,6 +77,8 @@ class _Manifest(msgspec.Struct):
     distinct_ids: int
     learnt: bool
     """Whether the table was compiled knowing what events look like."""
+    times: SavedTimes
+    """Which texts are read as times."""
     arrays: dict[str, _Array]
     crc32: int = 0
     """Of the manifest itself, with this as 0."""
@@ -85,6 +103,7 @@ def save(
     ids: tuple[NDArray[np.uint8], NDArray[np.int64]],
     *,
     learnt: bool = False,
+    times: SavedTimes | None = None,
 ) -> None:
     """Write a table and its ids into a folder: new, empty, or with such a table and nothing else in it."""
     try:
@@ -103,7 +122,7 @@ def save(
         target.parent.mkdir(parents=True, exist_ok=True)
         folder = new_folder(target)
         try:
-            _write(folder, table, ids, learnt)
+            _write(folder, table, ids, learnt, times or SavedTimes())
             put_in_place(folder, target)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -120,7 +139,11 @@ def _why(error: Exception) -> str:
 
 
 def _write(
-    folder: Path, table: Table | None, ids: tuple[NDArray[np.uint8], NDArray[np.int64]], learnt: bool
+    folder: Path,
+    table: Table | None,
+    ids: tuple[NDArray[np.uint8], NDArray[np.int64]],
+    learnt: bool,
+    times: SavedTimes,
 ) -> None:
     arrays = {} if table is None else table.arrays()
     arrays["ids.bytes"], arrays["ids.offsets"] = ids
@@ -139,6 +162,7 @@ def _write(
         distinct=table is not None and table.distinct,
         distinct_ids=0 if table is None else table.distinct_ids,
         learnt=learnt,
+        times=times,
         arrays=described,
     )
     manifest.crc32 = zlib.crc32(msgspec.json.encode(manifest))
@@ -185,8 +209,23 @@ def _checksum(array: NDArray[Any]) -> int:
     return found
 
 
-def load(path: str | PathLike[str]) -> tuple[Table | None, IdTable, bool]:
-    """The table and ids of a folder, and whether the table knows events; or InputError that says why not."""
+class Saved(NamedTuple):
+    """What is in a folder."""
+
+    table: Table | None
+    ids: IdTable
+    learnt: bool
+    """Whether the table knows events."""
+    times: SavedTimes
+
+
+def load_times(path: str | PathLike[str]) -> SavedTimes:
+    """Which texts are read as times by what is saved in a folder."""
+    return _read_manifest(Path(path)).times
+
+
+def load(path: str | PathLike[str]) -> Saved:
+    """What was saved in a folder; or InputError that says why not."""
     folder = Path(path)
     for pause in _PAUSES:
         time.sleep(pause)
@@ -214,7 +253,7 @@ def is_saved(folder: Path) -> bool:
     return (folder / _MANIFEST).exists() and next(folder.glob("*.bin"), None) is not None
 
 
-def _load(folder: Path) -> tuple[Table | None, IdTable, bool]:
+def _load(folder: Path) -> Saved:
     manifest = _read_manifest(folder)
     names = manifest.names
     try:
@@ -226,14 +265,14 @@ def _load(folder: Path) -> tuple[Table | None, IdTable, bool]:
         known = check_ids(arrays)
         ids = IdTable.from_arrays(arrays.pop("ids.bytes"), arrays.pop("ids.offsets"))
         if names is None:
-            return None, ids, False
+            return Saved(None, ids, learnt=False, times=manifest.times)
         if len(set(names)) < len(names):
             raise InputError("an attribute is there twice")
         check_table(arrays, len(names), known, manifest.distinct, manifest.distinct_ids)
     except InputError as error:
         raise InputError(f"{folder}: damaged: {error}") from None
     table = from_arrays(names, arrays, manifest.constraints, manifest.distinct, manifest.distinct_ids)
-    return table, ids, manifest.learnt
+    return Saved(table, ids, manifest.learnt, manifest.times)
 
 
 def _read_manifest(folder: Path) -> _Manifest:

@@ -30,6 +30,7 @@ from penstock.matching.renumbering import renumbered_ids, renumbered_names
 from penstock.matching.sampling import Sample
 from penstock.matching.signatures import Wanted
 from penstock.matching.table import Table
+from penstock.matching.times import NOTHING, Asked, AskedTimes, ReadAsTimes, TimeTexts
 from penstock.matching.views import View
 from penstock.model.events import Unsupported
 from penstock.model.names import Id
@@ -87,9 +88,12 @@ class Snapshot(NamedTuple):
     """Whether all ids that have filters are integers; where none has any, whether the last ones were."""
     computed: Computed
     """The attributes that batches have to be completed with."""
+    times: ReadAsTimes = NOTHING
+    """The attributes whose texts are read as times."""
 
     def completed(self, batch: Batch) -> Batch:
         """The batch as the parts match it."""
+        batch = self.times.read(batch)
         return self.computed.completed(batch, self.names) if self.computed else without_lists(batch)
 
     def counting(self, unsupported: Unsupported) -> Unsupported:
@@ -114,6 +118,10 @@ class Store:
         self._homes = Homes()
         self._buffer = ColumnsBuilder(self.names)
         self._computed = Computed()
+        self._asked = AskedTimes()
+        self._texts = TimeTexts()
+        self._times = ((frozenset[int](), frozenset[int]()), 0, NOTHING)
+        """What `ReadAsTimes` was made of last, and itself."""
         self._parts: tuple[Part | Delta, ...] = ()
         self._delta: Delta | None = None
         """The delta that filters are added to: the last part, if there is one."""
@@ -138,6 +146,20 @@ class Store:
     def expect_integers(self, are_expected: bool) -> None:
         """Say what ids are, as long as none has filters."""
         self._integers = are_expected
+
+    @property
+    def texts(self) -> TimeTexts:
+        """Of which attributes texts are read as times."""
+        return self._texts
+
+    @texts.setter
+    def texts(self, texts: TimeTexts) -> None:
+        with self.lock:
+            if texts.by_rules != self._texts.by_rules:
+                self._asked.begin_again(counting=texts.by_rules)
+            self._texts = texts
+            self._times = ((frozenset(), frozenset()), 0, NOTHING)
+            self._publish()
 
     # Adding
 
@@ -210,6 +232,8 @@ class Store:
 
     def _take_in(self, columns: Columns, *, new: bool = False) -> None:
         """Put filters into a table of their own or into the delta; `new`: they did not pass the buffer."""
+        if self._texts.by_rules:
+            self._asked.add(columns.attribute, columns.kind, self.names)
         if not self._parts or columns.filters >= _SEAL:
             sample = self.sample.batch(self.names) if columns.filters > _TINY else None
             table, _ = compile_table(columns, sample)
@@ -302,8 +326,17 @@ class Store:
             found = [at[here].astype(np.int64), *(part.positions_of(number) for number in several.tolist())]
             positions = np.concatenate(found)
             if len(positions):
-                part.kill(positions)
+                self._kill(part, positions)
         self._forget(numbers)
+
+    def _kill(self, part: Part | Delta, positions: NDArray[np.int64]) -> None:
+        """Remove filters of a part."""
+        if self._asked.is_counting:
+            for _, _, attribute, kind in part.conditions_at(positions, self.names):
+                self._asked.remove(attribute, kind, self.names)
+        else:
+            self._asked.lose()
+        part.kill(positions)
 
     def remove_filters(self, key: Id, filters: Sequence[Filter]) -> None:
         """Remove one of each of the filters of an id, which all must be there."""
@@ -316,7 +349,7 @@ class Store:
             for number, (part, _) in enumerate(held):
                 positions = [place.position for place in chosen if place.holder == number]
                 if positions:
-                    part.kill(np.array(positions, np.int64))
+                    self._kill(part, np.array(positions, np.int64))
             if len(chosen) == sum(len(positions) for _, positions in held):
                 self._forget(self.ids.find([key]))
             self._drop_dead()
@@ -380,9 +413,30 @@ class Store:
         if self.live_ids:
             self._integers = not self._live_texts
         self._computed = self._computed.extended(self.names)
-        made = Snapshot(parts, self.ids, shared, self.names, self.sample, self._integers, self._computed)
+        made = Snapshot(
+            parts,
+            self.ids,
+            shared,
+            self.names,
+            self.sample,
+            self._integers,
+            self._computed,
+            self._read_as_times(parts),
+        )
         # What is in the buffer has to be made a part first.
         self._current = None if self._buffer.ids else made
+        return made
+
+    def _read_as_times(self, parts: tuple[Part | View, ...]) -> ReadAsTimes:
+        """The attributes whose texts are read as times."""
+        names = self.names
+        asked = self._asked.settle(lambda: (some for part in parts for some in part.conditions(names)), names)
+        before, count, made = self._times
+        if asked != before or count != len(names):
+            numbered = list(names) if asked[0] else []
+            times, strings = ([numbered[number] for number in some] for some in asked)
+            made = ReadAsTimes.of(self._texts, times, strings, names)
+            self._times = asked, len(names), made
         return made
 
     # Merging
@@ -503,6 +557,8 @@ class Store:
         self.names, self.sample, self._parts = renumbered_names(self.names, self.sample, tables)
         self._buffer = ColumnsBuilder(self.names)
         self._computed = Computed()
+        self._asked.renumber()
+        self._times = ((frozenset(), frozenset()), 0, NOTHING)
         self._forecast = None
 
     def compact(self, *, anew: bool = False) -> Table | None:
@@ -523,13 +579,17 @@ class Store:
             return only.table if isinstance(only, Part) else None
 
     @classmethod
-    def of_table(cls, table: Table | None, ids: IdTable, *, learnt: bool) -> "Store":
-        """The store of filters that were compiled before."""
+    def of_table(
+        cls, table: Table | None, ids: IdTable, *, learnt: bool, texts: TimeTexts, asked: Asked
+    ) -> "Store":
+        """The store of filters that were compiled before; `asked`: what they compare attributes with."""
         made = cls()
         made.ids = ids
+        made._texts = texts
         if table is not None:
             made.names.update({name: number for number, name in enumerate(with_attributes(table.names))})
             made._register(table.filters.ids)
             made._put_table(Part(table))
+            made._asked.load(asked, made.names)
             made.learnt = learnt
         return made

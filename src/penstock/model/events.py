@@ -22,7 +22,7 @@ from penstock.model.decimals import ExactDecimal, write_number
 from penstock.model.limits import ATTRIBUTES_MAX, ELEMENTS_MAX, NESTING_MAX, SKIPPED_NAMES_MAX
 from penstock.model.names import check_name
 from penstock.model.nesting import nest
-from penstock.model.values import Family, List, Time, Value, family_of, is_null, to_value
+from penstock.model.values import Family, List, Time, Value, family_of, is_null, time_in, to_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -339,6 +339,16 @@ def read_families(
             note_skipped(unsupported, name, error)
             del changed[name]
     return changed
+
+
+def with_times(attributes: Mapping[str, Value], names: Collection[str]) -> Mapping[str, Value]:
+    """The attributes; of those named, texts that can be read as times are times."""
+    found: dict[str, Value] = {}
+    for name in names if len(names) < len(attributes) else attributes:
+        value = attributes.get(name)
+        if type(value) is str and name in names and (time := time_in(value)) is not None:
+            found[name] = time
+    return {**attributes, **found} if found else attributes
 
 
 def read_as(family: Family, value: Value) -> Value:

@@ -3,14 +3,14 @@
 Text is taken for a time where all texts of an attribute can be read as one (`Time.parse`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from penstock.errors import LimitError, UnsupportedValueError
 from penstock.model.events import is_list, read_list
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.schema import Attribute, Schema, labels
-from penstock.model.values import Family, Time, family_of, to_value
+from penstock.model.values import Family, family_of, time_in, to_value
 
 
 class Inference:
@@ -18,64 +18,81 @@ class Inference:
 
     def __init__(self) -> None:
         self._families: dict[str, set[Family]] = {}
-        self._other: dict[str, str] = {}
-        """Types without a family."""
+        self._others: dict[str, set[str]] = {}
+        """Types without a family, as JSON calls them."""
+        self._paths: dict[str, set[tuple[str, ...]]] = {}
+        """Where attributes stand that some event has under a key with a dot."""
         self._texts: set[str] = set()
         """Attributes that have had a text which is no time."""
 
+    def name(self, names: Iterable[str]) -> None:
+        """Take note of attributes that events may have, such as empty columns."""
+        for name in names:
+            self._add(name, (name,))
+
     def see(self, event: Mapping[str, object]) -> None:
         """Take note of an event."""
-        self._see(event, "", 0)
+        self._see(event, (), 0)
 
-    def _see(self, event: Mapping[str, object], prefix: str, depth: int) -> None:
+    def _see(self, event: Mapping[str, object], above: tuple[str, ...], depth: int) -> None:
         if depth > NESTING_MAX:
-            raise LimitError(f"objects nest too deep at {prefix[:60]!r}", "NESTING_MAX", NESTING_MAX)
+            raise LimitError(f"objects nest too deep at {'.'.join(above)[:60]!r}", "NESTING_MAX", NESTING_MAX)
         for key, value in event.items():
-            name = prefix + key
+            path = (*above, key)
             if isinstance(value, Mapping) and value:
-                self._see(value, name + ".", depth + 1)
+                self._see(value, path, depth + 1)
                 continue
-            if name not in self._families:
-                self._add(name)
-            if value is not None:
+            name = ".".join(path)
+            self._add(name, path)
+            if value is None:
+                self._others[name].add("null")
+            elif isinstance(value, Mapping):
+                self._others[name].add("object")
+            else:
                 self._see_value(name, value)
 
-    def _add(self, name: str) -> None:
-        if len(self._families) >= ATTRIBUTES_MAX:
-            raise LimitError("events have too many attributes in all", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
-        self._families[check_name(name)] = set()
+    def _add(self, name: str, path: tuple[str, ...]) -> None:
+        if name not in self._families:
+            if len(self._families) >= ATTRIBUTES_MAX:
+                raise LimitError("events have too many attributes in all", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
+            self._families[check_name(name)] = set()
+            self._others[name] = set()
+        if "." in name:
+            self._paths.setdefault(name, set()).add(path)
 
     def _see_value(self, name: str, value: object) -> None:
         try:
             read = read_list(value, name) if is_list(value) else to_value(value)
         except UnsupportedValueError:
-            self._other[name] = "array" if is_list(value) else type(value).__name__
+            if isinstance(value, int):
+                # Beyond 64 bits.
+                self._families[name].add(Family.NUMBER)
+            else:
+                self._others[name].add("array" if is_list(value) else type(value).__name__)
             return
-        if read is None:
-            return
-        family = family_of(read)
+        # A list without elements is absent, but a list all the same.
+        family = Family.LIST if read is None else family_of(read)
         self._families[name].add(family)
-        if family is Family.STRING and name not in self._texts and not _is_time(str(value)):
+        if family is Family.STRING and name not in self._texts and time_in(str(value)) is None:
             self._texts.add(name)
 
     def schema(self) -> Schema:
         """What all events had."""
-        return Schema({name: self._attribute(name) for name in sorted(self._families)})
+        records = {name[:at] for name in self._families for at, one in enumerate(name) if one == "."}
+        return Schema({name: self._attribute(name, name in records) for name in sorted(self._families)})
 
-    def _attribute(self, name: str) -> Attribute:
-        families = set(self._families[name])
-        if not families:
+    def _attribute(self, name: str, is_record: bool) -> Attribute:
+        families, others = set(self._families[name]), frozenset(self._others[name])
+        paths = frozenset(self._paths.get(name, ()))
+        if paths == {tuple(name.split("."))}:
+            paths = frozenset()
+        if is_record and not families:
+            others |= {"object"}
+        types = sorted(others - {"null"})
+        if not (families or types):
             # Nothing but nulls: any family may come.
-            other = self._other.get(name)
-            return Attribute(frozenset(Family), "null") if other is None else Attribute(frozenset(), other)
+            return Attribute(frozenset(Family), "null", paths=paths)
         if Family.STRING in families and name not in self._texts:
             families = families - {Family.STRING} | {Family.TIME}
-        return Attribute(frozenset(families), labels(frozenset(families)))
-
-
-def _is_time(text: str) -> bool:
-    try:
-        Time.parse(text)
-    except UnsupportedValueError:
-        return False
-    return True
+        label = labels(frozenset(families)) if families else " or ".join(types)
+        return Attribute(frozenset(families), label, others=others, paths=paths)

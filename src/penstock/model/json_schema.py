@@ -53,7 +53,7 @@ def read(text: str | bytes | Mapping[str, object]) -> Schema:
         raise InputError("a JSON Schema of events is an object")
     reader = _Reader(document)
     reader.read_object(document, "", "", 0)
-    if not reader.found and not reader.is_open:
+    if not (reader.found or reader.is_open or document.get("properties")):
         raise InputError("a JSON Schema of events has properties; this one has none")
     return Schema({name: one.made() for name, one in reader.found.items()}, reader.is_open)
 
@@ -66,10 +66,12 @@ class _Found:
         self.types: dict[str, None] = {}
         self.values: dict[tuple[Family, Value], Value] | None = {}
         """None if any value of a family will do."""
+        self.others: set[str] = set()
 
     def made(self) -> Attribute:
+        label = " or ".join(self.types) or "null"
         values = tuple(self.values.values()) if self.values else None
-        return Attribute(frozenset(self.families), " or ".join(self.types) or "null", values)
+        return Attribute(frozenset(self.families), label, values, others=frozenset(self.others))
 
 
 class _Reader:
@@ -116,6 +118,9 @@ class _Reader:
         for kind in types:
             if kind == "object":
                 self.read_object(node, name + ".", place, depth + 1)
+                if node.get("properties") == {}:
+                    # A record without attributes is known, too.
+                    self._add(name, frozenset(), kind)
             elif kind != "null":
                 self._add(name, *_scalar(kind, node), _listed(kind, node))
         # Of nothing but nulls, and of a type that is not said, no rule is to blame.
@@ -190,7 +195,7 @@ def _scalar(kind: str, node: Mapping[str, object]) -> tuple[frozenset[Family], s
     if kind == "string" and "contentEncoding" in node:
         return frozenset(), "bytes as text"
     if kind == "string" and node.get("format") in _TIME_FORMATS:
-        return frozenset({Family.TIME}), f"string ({node['format']})"
+        return frozenset({Family.TIME}), f"a time ({node['format']})"
     return frozenset({_FAMILY_OF_TYPE[kind]}), kind
 
 
@@ -213,15 +218,30 @@ def write(schema: Schema) -> str:
     """The schema as a document: nested objects for names with dots, properties in the order of names."""
     root: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": schema.is_open}
     for name, attribute in sorted(schema.attributes.items()):
-        node = root
-        *objects, last = name.split(".")
-        for part in objects:
-            known = node["properties"]
-            is_new = part not in known
-            node = _as_object(known.setdefault(part, {}), is_new=is_new, is_open=schema.is_open)
-        node["properties"].setdefault(last, {}).update(_property(attribute))
+        for path in sorted(attribute.paths) or [tuple(name.split("."))]:
+            _write_property(root, path, attribute, is_open=schema.is_open)
     document = {"$schema": DIALECT, **root}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _write_property(
+    root: dict[str, Any], path: tuple[str, ...], attribute: Attribute, *, is_open: bool
+) -> None:
+    node = root
+    *objects, last = path
+    for part in objects:
+        known = node["properties"]
+        is_new = part not in known
+        node = _as_object(known.setdefault(part, {}), is_new=is_new, is_open=is_open)
+    known = node["properties"]
+    is_new = last not in known
+    made = _property(attribute)
+    if "object" in attribute.others:
+        if set(attribute.others) == {"object", "null"} and not attribute.families:
+            made = {"type": ["object", "null"], "properties": {}, "additionalProperties": is_open}
+        else:
+            _as_object(made, is_new=not made, is_open=is_open)
+    known.setdefault(last, {}).update(made)
 
 
 def _as_object(node: dict[str, Any], *, is_new: bool, is_open: bool) -> dict[str, Any]:
@@ -249,14 +269,20 @@ def _alternative(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _property(attribute: Attribute) -> dict[str, Any]:
-    if not attribute.families:
+    families, others = attribute.families, attribute.others
+    if families == frozenset(Family):
+        return {}
+    if not (families or others):
         is_list = "list" in attribute.type or attribute.type == "array"
         return {"type": "array"} if is_list else {"type": "string", "contentEncoding": "base64"}
-    if attribute.families == frozenset(Family):
-        return {}
-    types = [_TYPE_OF_FAMILY[family] for family in sorted(attribute.families) if family is not Family.TIME]
-    if Family.TIME not in attribute.families:
-        listed = {} if attribute.values is None else {"enum": list(attribute.values)}
-        return {"type": types[0] if len(types) == 1 else types, **listed}
+    types = [_TYPE_OF_FAMILY[family] for family in sorted(families) if family is not Family.TIME]
+    types += [kind for kind in ("array", "null") if kind in others and kind not in types]
+    plain: dict[str, Any] = {"type": types[0] if len(types) == 1 else types} if types else {}
+    if Family.TIME not in families:
+        # An enum would forbid the other types.
+        listed = {} if others or attribute.values is None else {"enum": list(attribute.values)}
+        return {**plain, **listed}
     time = {"type": "string", "format": "date-time"}
-    return {"anyOf": [*({"type": kind} for kind in types), time]} if types else time
+    if types == ["null"]:
+        return {**time, "type": ["string", "null"]}
+    return {"anyOf": [plain, time]} if types else time

@@ -7,7 +7,7 @@ A schema is what rules are checked against before any event comes (`penstock.fil
 events are checked against. Names are those of flat events: nested objects have dots.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +30,10 @@ class Attribute(msgspec.Struct, frozen=True):
     """The type as the schema writes it, for messages."""
     values: tuple[Value, ...] | None = None
     """The values that it may have, where the schema lists them all."""
+    others: frozenset[str] = frozenset()
+    """Types of JSON that its values may have besides: null, array, object."""
+    paths: frozenset[tuple[str, ...]] = frozenset()
+    """Where it stands in events, if not where its name says: a key may have a dot."""
 
     @property
     def is_matchable(self) -> bool:
@@ -45,7 +49,13 @@ class Attribute(msgspec.Struct, frozen=True):
             values = tuple(
                 {(family_of(value), value): value for value in self.values + other.values}.values()
             )
-        return Attribute(self.families | other.families, " or ".join(types), values)
+        return Attribute(
+            self.families | other.families,
+            " or ".join(types),
+            values,
+            self.others | other.others,
+            self.paths | other.paths,
+        )
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -98,6 +108,17 @@ class Schema(msgspec.Struct, frozen=True):
         only = frozenset({Family.TIME})
         known = self.attributes
         return {name: Family.TIME for name in names if name in known and known[name].families == only}
+
+    def reading_times(self, names: Collection[str]) -> "Schema":
+        """The schema of the same events, where texts of these attributes are read as times if they can be."""
+        times = frozenset({Family.TIME})
+        found = {
+            name: msgspec.structs.replace(one, families=one.families | times)
+            if name in names and Family.STRING in one.families
+            else one
+            for name, one in self.attributes.items()
+        }
+        return Schema(found, self.is_open)
 
     def misfits(self, event: Mapping[str, Value]) -> Iterator[str]:
         """What of a flat event the schema does not allow, a sentence each."""

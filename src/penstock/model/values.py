@@ -48,11 +48,12 @@ class Family(IntEnum):
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TIME_TEXT: Final = re.compile(
+TIME_TEXT: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)"
     r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)? ?(?:([Zz])|([+-]\d\d):?(\d\d))?)?",
     re.ASCII,
 )
+"""Text that may be a time, its fields as groups."""
 
 
 class Time(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -72,7 +73,7 @@ class Time(msgspec.Struct, frozen=True, order=True, gc=False):
     @classmethod
     def parse(cls, text: str) -> "Time":
         """Read RFC 3339, or a date alone; `T` may be a space, and a time without a zone is UTC."""
-        found = _TIME_TEXT.fullmatch(text)
+        found = TIME_TEXT.fullmatch(text)
         if found is None:
             _refuse_time(text, "write 2013-01-31, 2013-01-31 05:00:00 or 2013-01-31T05:00:00.123456789Z")
         year, month, day, hour, minute, second, fraction, _zulu, zone_hour, zone_minute = found.groups()
@@ -115,6 +116,16 @@ class Time(msgspec.Struct, frozen=True, order=True, gc=False):
         whole = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
         digits = f".{fraction:09d}".rstrip("0") if fraction else ""
         return f"{whole}{digits}Z"
+
+
+def time_in(text: str) -> Time | None:
+    """The time that a text is, as `Time.parse` reads it; or None."""
+    if TIME_TEXT.fullmatch(text) is None:
+        return None
+    try:
+        return Time.parse(text)
+    except UnsupportedValueError:
+        return None
 
 
 def _refuse_time(text: str, why: str) -> NoReturn:

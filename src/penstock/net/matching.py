@@ -23,8 +23,10 @@ from penstock.matching import warming
 from penstock.matching.arrival import INTERPRETING, KERNELS, is_interpreting, tell
 from penstock.matching.computed import is_held_apart, name_of
 from penstock.matching.matcher import Matcher
-from penstock.model.events import Event
+from penstock.matching.times import TimeTexts
+from penstock.model.events import Event, with_times
 from penstock.model.names import Id
+from penstock.model.packed import decode_event
 from penstock.model.schema import Schema
 from penstock.node.disagreements import CONCERNED_MAX, Concern
 from penstock.wire.blocks import Block, Header
@@ -75,8 +77,8 @@ def warm(is_wanted: Callable[[], bool] = lambda: True) -> None:
 class Shard:
     """A matcher, and the numbers of its filters."""
 
-    def __init__(self) -> None:
-        self.matcher = Matcher()
+    def __init__(self, texts: TimeTexts) -> None:
+        self.matcher = Matcher(texts=texts)
         self.numbers: dict[int, None] = {}
         self._added = 0
         """How many filters it has ever had."""
@@ -120,7 +122,10 @@ class Shard:
 class EngineMatching:
     """Knows filters; finds those that match."""
 
-    def __init__(self) -> None:
+    def __init__(self, schema: Schema | None = None) -> None:
+        """`schema`: says which texts are times. Rules do not: brokers know different ones, and must agree."""
+        times = frozenset() if schema is None else TimeTexts.of_schema(schema).always
+        self._texts = TimeTexts(times, by_rules=False)
         self.sees_all = False
         """Whether events that were published elsewhere count for `disagreements`: where all of them come."""
         self._numbers: dict[Predicate, int] = {}
@@ -133,7 +138,7 @@ class EngineMatching:
     @cached_property
     def _shards(self) -> list[Shard]:
         """The last one takes what comes. The first is made when it is asked for: it may wait for kernels."""
-        return [Shard()]
+        return [Shard(self._texts)]
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -161,7 +166,7 @@ class EngineMatching:
     def _last(self) -> Shard:
         """The matcher that takes what comes."""
         if self._shards[-1].is_full:
-            self._shards.append(Shard())
+            self._shards.append(Shard(self._texts))
         return self._shards[-1]
 
     def remove(self, predicate: Predicate) -> None:
@@ -239,17 +244,28 @@ class EngineMatching:
     def holds(self, predicate: Predicate, events: Events) -> Any:
         """Whether events match one predicate: of a block, which."""
         if isinstance(events, Publish):
-            return predicate.matches(events.event)
+            return predicate.matches(self._read(events.event))
         checker = self._checkers.pop(predicate, 0)
         if isinstance(checker, int):
             # Somebody may have very many that are asked for once, and making a matcher takes a while.
-            checker = checker + 1 if len(events) <= _FEW and checker < _OFTEN else Matcher([(0, predicate)])
+            checker = checker + 1 if len(events) <= _FEW and checker < _OFTEN else self._checker(predicate)
             if len(self._checkers) >= _CHECKERS_MAX:
                 self._checkers.popitem(last=False)
         self._checkers[predicate] = checker
         if isinstance(checker, int):
-            return holds(predicate, events)
+            if not self._texts.always:
+                return holds(predicate, events)
+            read = (self._read(decode_event(data)) for data in events.events())
+            return np.array([predicate.matches(event) for event in read], np.bool_)
         return np.diff(checker.match_packed(events.data, events.offsets).offsets) > 0
+
+    def _checker(self, predicate: Predicate) -> Matcher:
+        return Matcher([(0, predicate)], texts=self._texts)
+
+    def _read(self, event: Event) -> Event:
+        """The event as filters are matched with it; its bytes stay what they are."""
+        times = self._texts.always
+        return Event.from_flat(dict(with_times(event.attributes, times))) if times else event
 
 
 class _Judged:

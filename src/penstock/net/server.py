@@ -41,7 +41,8 @@ class Server:
         self.config = config
         self.gateway_url: str | None = None
         self._world = AsyncioWorld()
-        self._matching = EngineMatching()
+        schema = None if config.schema is None else read_schema(config.schema)
+        self._matching = EngineMatching(schema)
         self._looking: asyncio.Task[None] | None = None
         self.node = Node(
             NodeSettings(
@@ -52,7 +53,7 @@ class Server:
                 advertisements=config.advertisements,
                 limits=config.limits,
                 times=config.times,
-                schema=None if config.schema is None else read_schema(config.schema),
+                schema=schema,
             ),
             self._matching,
             admission_of(config),

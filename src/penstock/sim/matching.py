@@ -30,9 +30,10 @@ _REMEMBERED: Final = 1024
 def warm_up(predicates: Sequence[Predicate], events: Sequence[Event]) -> None:
     """Have an engine do all that it will have to, so that its kernels are compiled and loaded."""
     from penstock.matching.matcher import Matcher
+    from penstock.matching.times import TimeTexts
 
     *most, last = predicates
-    engine = Matcher(enumerate(most))
+    engine = Matcher(enumerate(most), texts=TimeTexts(by_rules=False))
     engine.warns = False
     engine.add(len(most), last)
     engine.match_batch(events)
@@ -132,6 +133,8 @@ class SharedMatching:
 
     def _start_engine(self) -> None:
         from penstock.matching.matcher import Matcher
+        from penstock.matching.times import TimeTexts
 
-        self._engine = Matcher(self._predicates.items())
+        # As brokers do it.
+        self._engine = Matcher(self._predicates.items(), texts=TimeTexts(by_rules=False))
         self._engine.warns = False

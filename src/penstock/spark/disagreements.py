@@ -9,6 +9,8 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from penstock.errors import printable
 from penstock.filters.disagreements import Disagreement, refuse
 from penstock.matching.arrival import is_interpreting
@@ -45,17 +47,31 @@ def _leaves(columns: "StructType", prefix: str) -> Iterator[tuple[str, str]]:
 
 def disagreements(table: "Table", columns: "StructType") -> list[Disagreement]:
     """What the rules of a table and the columns of events disagree about, in the order of attributes."""
-    schema = schema_of(columns)
+    schema = schema_of(columns).reading_times(table.times)
     matchers = [load_block(folder) for folder in table.folders]
-    # Compiled tables are looked at by columns. While there are none, rules are few.
-    if not is_interpreting() and _fit(table, schema, matchers):
-        return []
     merged: dict[tuple[str, str], Disagreement] = {}
+    texts = _kept_texts(table, schema)
+    # Compiled tables are looked at by columns. While there are none, rules are few.
+    if not (texts or is_interpreting()) and _fit(table, schema, matchers):
+        return []
     for matcher in matchers:
         for one in matcher.check(schema, basis="columns"):
+            if one.attribute in texts and Family.TIME.label in one.asked:
+                one = msgspec.structs.replace(one, problem="texts")
             key = one.attribute, one.problem
             merged[key] = merged[key].together(one) if key in merged else one
+    for name in texts - {one.attribute for one in merged.values() if one.problem == "texts"}:
+        # Rules that compare it with both: none of them is in vain altogether.
+        merged[name, "texts"] = Disagreement(name, "texts", ("time", "string"), {"string": 0}, 0, ())
     return [merged[key] for key in sorted(merged)]
+
+
+def _kept_texts(table: "Table", schema: Schema) -> set[str]:
+    """Columns of text that are not read as times, because rules compare them with strings, too."""
+    asked = table.asked
+    both = set(asked.times).intersection(asked.strings)
+    attributes = schema.attributes
+    return {name for name in both if name in attributes and Family.STRING in attributes[name].families}
 
 
 def _fit(table: "Table", schema: Schema, matchers: "list[Matcher]") -> bool:

@@ -1,11 +1,11 @@
 """Events as rows of a DataFrame: which columns are attributes.
 
 Structs are flattened with dots, nulls are absent attributes, timestamps and dates are times, arrays are
-lists. What a type has no family for (binary, maps) is refused when a job is built, or left out when the
-caller says so.
+lists. What a type has no family for (binary, maps) is refused when a job is built, if a rule names it, or
+left out when the caller says so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.errors import EventError, LimitError, UnsupportedValueError
@@ -47,10 +47,15 @@ class Attribute(NamedTuple):
     type: "DataType"
 
 
-def attributes_of(schema: "StructType", unsupported: Unsupported = "refuse") -> list[Attribute]:
-    """The attributes that rows of a schema may have; or an error that names the column that cannot be one."""
+def attributes_of(
+    schema: "StructType", unsupported: Unsupported = "refuse", named: Collection[str] | None = None
+) -> list[Attribute]:
+    """The attributes that rows of a schema may have; or an error that names the column that cannot be one.
+
+    `named`: the only attributes that matter; other columns may be of any type, and are left out then.
+    """
     skip = is_skip(unsupported)
-    found = list(_attributes(schema, (), skip))
+    found = list(_attributes(schema, (), () if skip else named))
     # Columns are told apart by name, also those that are only passed on.
     columns = [field.name for field in schema.fields]
     names = [attribute.name for attribute in found]
@@ -63,7 +68,9 @@ def attributes_of(schema: "StructType", unsupported: Unsupported = "refuse") -> 
     return found
 
 
-def _attributes(schema: "StructType", above: tuple[str, ...], skip: bool) -> Iterator[Attribute]:
+def _attributes(
+    schema: "StructType", above: tuple[str, ...], named: Collection[str] | None
+) -> Iterator[Attribute]:
     if len(above) > NESTING_MAX:
         raise LimitError(f"structs nest too deep at {'.'.join(above)[:60]!r}", "NESTING_MAX", NESTING_MAX)
     for field in schema.fields:
@@ -71,12 +78,12 @@ def _attributes(schema: "StructType", above: tuple[str, ...], skip: bool) -> Ite
         name = check_name(".".join(path))
         kind = type(field.dataType).__name__
         if kind == "StructType":
-            yield from _attributes(field.dataType, path, skip)  # type: ignore[arg-type]
+            yield from _attributes(field.dataType, path, named)  # type: ignore[arg-type]
         elif kind in _FAMILIES:
             yield Attribute(name, path, _FAMILIES[kind], field.dataType)
         elif kind == "ArrayType" and _has_elements(field.dataType):
             yield Attribute(name, path, Family.LIST, field.dataType)
-        elif not skip and kind != "NullType":
+        elif kind != "NullType" and (named is None or name in named):
             raise UnsupportedValueError(
                 f"the column {name!r:.80} of type {field.dataType.simpleString()} has no family "
                 f"(bool, number, string, time or list): cast it or drop it; {SKIP_HINT}"

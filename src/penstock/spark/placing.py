@@ -32,7 +32,8 @@ def place(session: "SparkSession", table: Table, share: Share, *, own: bool) -> 
     data = pack(table)
     # Not by content: who routes twice ships twice, and a hash of gigabytes is not free either.
     key = f"{context.applicationId}-{Path(table.path).name.lstrip('.')}-{os.urandom(4).hex()}"
-    return Shipped(key, context.broadcast(data), tuple(map(block_name, range(len(table.blocks)))))
+    blocks = tuple(map(block_name, range(len(table.blocks))))
+    return Shipped(key, context.broadcast(data), blocks, table.times)
 
 
 def is_local(session: "SparkSession") -> bool:

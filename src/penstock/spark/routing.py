@@ -147,6 +147,7 @@ def route(
     _check_events(events)
     _event_columns(events.schema, wish)
     table, own = _table(events, subscriptions, wish)
+    _event_columns(events.schema, wish, table)
     _given_schema(events.schema, wish, table)
     report(table, events.schema, strict=wish.strict)
     choice = chosen_layout(events, table, wish, own=own)
@@ -175,7 +176,7 @@ def routed_by(
     `skipped`: what values that are left out are counted by, where events stay where they are.
     """
     ready(events.sparkSession)
-    columns = _event_columns(events.schema, wish)
+    columns = _event_columns(events.schema, wish, table)
     given = _given_schema(events.schema, wish, table)
     task = Task(
         where,
@@ -209,9 +210,10 @@ def explain(
     _check_events(events)
     # Compiled to be looked at: not a version that others would take up.
     wish = replace(Wish(**options), folder=None)  # type: ignore[arg-type]
-    attributes = attributes_of(events.schema, wish.unsupported)
     _event_columns(events.schema, wish)
     table, own = _table(events, subscriptions, wish)
+    _event_columns(events.schema, wish, table)
+    attributes = attributes_of(events.schema, wish.unsupported, table.names)
     _given_schema(events.schema, wish, table)
     choice = chosen_layout(events, table, wish, own=own)
     named = [attribute for attribute in attributes if attribute.name in set(table.names)]
@@ -233,10 +235,10 @@ def _check_events(events: object) -> None:
         raise InputError(f"events are a DataFrame of Spark, not {type(events).__name__}")
 
 
-def _event_columns(schema: "StructType", wish: Wish) -> tuple[str, ...]:
-    """The columns that events are made of."""
-    attributes = attributes_of(schema, wish.unsupported)
-    if not attributes:
+def _event_columns(schema: "StructType", wish: Wish, table: Table | None = None) -> tuple[str, ...]:
+    """The columns that events are made of. Those that rules name have to be of types that rules can match."""
+    attributes = attributes_of(schema, wish.unsupported, () if table is None else table.names)
+    if not attributes and table is not None:
         raise InputError("the events have no column that could be an attribute")
     _check_passable(schema)
     return tuple(dict.fromkeys(attribute.path[0] for attribute in attributes))

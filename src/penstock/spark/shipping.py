@@ -19,6 +19,8 @@ class Mapped(NamedTuple):
     blocks: tuple[str, ...]
     key: str
     """What tells this table from others, also from one that was in the same folder before."""
+    times: frozenset[str] = frozenset()
+    """The attributes whose texts are read as times."""
 
     def folders(self) -> list[Path]:
         """The folders of its blocks."""
@@ -39,6 +41,8 @@ class Shipped(NamedTuple):
     broadcast: Any
     """Spark's broadcast of the packed table."""
     blocks: tuple[str, ...]
+    times: frozenset[str] = frozenset()
+    """The attributes whose texts are read as times."""
 
     def folders(self) -> list[Path]:
         """The folders of its blocks, on this machine."""
@@ -61,7 +65,7 @@ def mapped(table: Table) -> Mapped:
             f"{table.path}: the table is gone: {(error.strerror or str(error)).lower()}"
         ) from None
     key = f"{table.path}@{written.st_ino}-{written.st_mtime_ns}"
-    return Mapped(table.path, tuple(block.folder for block in table.blocks), key)
+    return Mapped(table.path, tuple(block.folder for block in table.blocks), key, table.times)
 
 
 def pack(table: Table) -> bytes:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock.matching.matcher import Matcher
+    from penstock.matching.storage import SavedTimes
+    from penstock.matching.times import Asked
 
 FORMAT: Final = "penstock-table"
 FORMAT_VERSION: Final = 1
@@ -101,6 +103,30 @@ class Table(msgspec.Struct, frozen=True):
     def nbytes(self) -> int:
         """Bytes on disk, and in memory once all of it has been read."""
         return sum(block.nbytes for block in self.blocks)
+
+    @property
+    def times(self) -> frozenset[str]:
+        """The attributes whose texts are read as times: what rules in all blocks ask together decides."""
+        from penstock.matching.times import TimeTexts
+
+        saved = self._saved_times()
+        always = frozenset[str]().union(*(one.always for one in saved))
+        never = frozenset[str]().union(*(one.never for one in saved))
+        return TimeTexts(always, never).names(self.asked.times_only)
+
+    @property
+    def asked(self) -> "Asked":
+        """What rules in all blocks compare with times and strings."""
+        from penstock.matching.times import Asked
+
+        asked = [one.asked for one in self._saved_times()]
+        times = sorted({name for one in asked for name in one.times})
+        return Asked(times, sorted({name for one in asked for name in one.strings}))
+
+    def _saved_times(self) -> "list[SavedTimes]":
+        from penstock.matching.storage import load_times
+
+        return [load_times(folder) for folder in self.folders]
 
     @property
     def folders(self) -> list[Path]:

@@ -66,12 +66,16 @@ class Block:
         self._subscribers = subscribers
 
     @classmethod
-    def load(cls, folder: Path) -> "Block":
-        """The block that was written into a folder."""
+    def load(cls, folder: Path, times: frozenset[str] = frozenset()) -> "Block":
+        """The block that was written into a folder; texts of the attributes `times` are read as times."""
+        from penstock.matching.times import TimeTexts
         from penstock.spark.rules import load_block
         from penstock.spark.tables import read_subscribers
 
-        return cls(load_block(folder), read_subscribers(folder))
+        matcher = load_block(folder)
+        # Rules of other blocks count, too.
+        matcher.texts = TimeTexts(times, by_rules=False)
+        return cls(matcher, read_subscribers(folder))
 
     @property
     def skipped(self) -> "Counts":
@@ -121,7 +125,7 @@ def blocks_of(where: "Where", first: int, last: int) -> list[Block]:
     key = (where.key, first, last)
     if key not in _loaded:
         folders = where.folders()[first:last]
-        _loaded[key] = [Block.load(folder) for folder in folders]
+        _loaded[key] = [Block.load(folder, where.times) for folder in folders]
         while len(_loaded) > _KEPT:
             _loaded.popitem(last=False)
     _loaded.move_to_end(key)
