@@ -1,6 +1,7 @@
 import math
 import struct
 from collections.abc import Callable
+from decimal import Decimal
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from matching_cases import EVENT, Attributes
 from packed_cases import ANY_BYTES, ANY_NAMES, ANY_VALUES, PAIRS, Pair, forms_of, forms_of_map, packed
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
+from penstock.model.decimals import ExactDecimal
 from penstock.model.events import Event
 from penstock.model.limits import (
     ATTRIBUTES_MAX,
@@ -18,6 +20,7 @@ from penstock.model.limits import (
     NAME_LENGTH_MAX,
     STRING_LENGTH_MAX,
 )
+from penstock.model.packed import encode_decimal
 from penstock.model.values import Time
 from penstock.wire.events import decode_event, encode_event
 
@@ -45,6 +48,9 @@ def test_the_bytes_are_a_message_pack_map(attributes: Attributes) -> None:
         if isinstance(value, tuple):
             assert isinstance(read[name], list)
             assert len(read[name]) == len(value)
+        elif isinstance(value, ExactDecimal):
+            assert (read[name].code, read[name].data) == (2, encode_decimal(value))
+            assert Decimal(read[name].data.decode()) == Decimal(value)
         elif isinstance(value, Time):
             assert (read[name].code, read[name].data) == (1, struct.pack(">q", value.nanoseconds))
         else:
