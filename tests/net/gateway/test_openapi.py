@@ -11,7 +11,6 @@ from schemathesis.config import SchemathesisConfig
 
 from gateway_cases import FakeBroker, app_of, cloudevents, get, post
 from penstock.model.events import Event
-from penstock.model.limits import ELEMENTS_MAX
 from penstock.net.gateway.cloudevents import from_structured, to_structured
 from penstock.net.gateway.schemas import SCHEMAS, ref
 from penstock.net.gateway.table import ENDPOINTS
@@ -49,7 +48,7 @@ def test_every_cloudevent_that_is_delivered_has_the_documented_shape(document: d
 @pytest.mark.parametrize(
     ("name", "document"),
     [
-        ("Event", {"a": [0] * (ELEMENTS_MAX + 1)}),
+        ("Event", {"a": [{"": 1}]}),
         ("Event", {"a": {"b": {"": 1}}}),
         ("CloudEvent", {"specversion": "1.0", "id": "a", "source": "s"}),
         ("CloudEvent", {"specversion": "1.0", "id": "a", "source": "s", "type": "t\t"}),

@@ -50,8 +50,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
         "additionalProperties": {"anyOf": [*_SCALAR, ref("Event"), ref("List")]},
     },
     "List": {
+        "description": f"A list of at most {ELEMENTS_MAX:,} elements.",
         "type": "array",
-        "maxItems": ELEMENTS_MAX,
         "items": {"anyOf": [*_SCALAR, ref("Event"), ref("List")]},
     },
     "CloudEvent": {
