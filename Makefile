@@ -55,7 +55,7 @@ unit: kernels ## Run the tests with Hypothesis's quick profile, on JOBS processe
 
 nightly: $(STAMP) ## Run the property tests with tens of thousands of examples (two hours or so), and search for worse filters
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m property -o faulthandler_timeout=0
-	@$(BIN)/python tests/worst_filters.py --seconds 300 --seed $$(date +%j)
+	@$(BIN)/python tests/worst_filters.py --seconds 300 --length 1024 --seed $$(date +%j) --save worst-filters.jsonl
 
 worst: $(STAMP) ## Search a minute for the filters that cost a broker most, and print them
 	@$(BIN)/python tests/worst_filters.py --seconds 60

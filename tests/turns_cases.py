@@ -7,6 +7,7 @@ from node_cases import FakeWorld
 from penstock.broker.grants import EVERYTHING, Grants
 from penstock.broker.protocols import CoreSettings, protocol_named
 from penstock.model.events import Event
+from penstock.model.schema import Schema
 from penstock.node.admission import Admission, quotas_of
 from penstock.node.connection import FrameConnection
 from penstock.node.hub import Hub
@@ -58,12 +59,14 @@ class Checker:
 class Case:
     """A broker whose clients all have their names from their tokens."""
 
-    def __init__(self, world: FakeWorld | None = None, **limits: Any) -> None:
+    def __init__(
+        self, world: FakeWorld | None = None, *, schema: Schema | None = None, **limits: Any
+    ) -> None:
         self.world = world or Busy()
         trees = protocol_named("trees")
         core = trees.make("b", SharedMatching(), CoreSettings(lease=30.0))
         allowed = Limits(**limits)
-        self.runtime = Runtime(core, trees.codec, allowed, Times(), self.world)
+        self.runtime = Runtime(core, trees.codec, allowed, Times(), self.world, schema=schema)
         self.hub = Hub(
             "b", "trees", self.runtime, Admission(quotas_of(allowed), checker=Checker()), 1, self.world
         )

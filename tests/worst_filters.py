@@ -2,13 +2,14 @@
 
     python tests/worst_filters.py --seconds 60        # the worst found, with what each operation costs
     python tests/worst_filters.py --length 16384 --only parse --language json
+    python tests/worst_filters.py --save found.jsonl  # all texts found, whole
 
 A text is parsed as a broker parses a client's request, then printed, parsed again, compared with its
 opposite and with the worst text so far, and added to a matcher. The search maximises milliseconds, which
 also finds work that is not counted; with `--by steps` it maximises counted steps. The nightly run does the
 latter (`filters/test_worst_filters.py`), because timings never decide a test. With `--only parse` it
 maximises the milliseconds of parsing, or refusing, alone. Texts are made in SQL; with another `--language`
-each is said in that one before it is parsed.
+each is said in that one before it is parsed. The exit status is 1 if a text takes more steps than it may.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from random import Random
 
 import msgspec
@@ -31,11 +33,23 @@ from penstock.filters.languages import sql
 from penstock.filters.parsing import LANGUAGES, Language
 from penstock.filters.relations import Allowance
 from penstock.filters.work import Work
+from penstock.model.limits import COVERING_WORK_MAX, EXPANSION_WORK_MAX
 
 LENGTH = 500
 """Characters of a text, if nothing else is said."""
 
 POPULATION = 60
+
+ONE_STEP = 5_000
+"""What a single step too many may have been: it is counted as a whole before it is taken."""
+
+BUDGETS = {
+    "parse": EXPANSION_WORK_MAX + ONE_STEP,
+    "read again": EXPANSION_WORK_MAX,
+    "covers": COVERING_WORK_MAX + ONE_STEP,
+    "overlaps": COVERING_WORK_MAX + ONE_STEP,
+}
+"""The steps that each operation may take."""
 
 ATTRIBUTES = ("x", "y", "z", "a", "b", "s", "t")
 LIKES = ("%{}%", "%{}", "{}%", "%{}_", "_{}%", "a%{}%b", "%_{}_%", "_%{}")
@@ -165,6 +179,16 @@ def _triple(constraint: Constraint) -> str:
 def _added(predicate: Predicate) -> list[object]:
     matcher = Matcher({"worst": predicate})
     return list(matcher.match({"x": 1, "s": "a"}))
+
+
+def over_budget(text: str, others: list[Predicate]) -> list[str]:
+    """The operations on a text that count more steps than they may, each in words."""
+    operations = cost_in_steps(text, others).operations
+    return [
+        f"{name} {operations[name]:,.0f} steps of {most:,}: {text}"
+        for name, most in BUDGETS.items()
+        if operations.get(name, 0) > most
+    ]
 
 
 # Texts
@@ -304,6 +328,9 @@ def main() -> None:
     parser.add_argument("--only", choices=("parse",), help="maximise the time of this alone")
     parser.add_argument("--language", choices=LANGUAGES, default="sql", help="with --only parse")
     parser.add_argument("--top", type=int, default=3)
+    parser.add_argument(
+        "--save", type=Path, help="write the texts found to this file, whole, a line of JSON each"
+    )
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     cost = cost_in_steps if options.by == "steps" else cost_in_milliseconds
@@ -319,6 +346,14 @@ def main() -> None:
         again = again_cost(found.text, _others(found.text, worst))
         figures = ", ".join(f"{name} {ms:.1f}" for name, ms in again.operations.items())
         sys.stdout.write(f"{again.cost:.1f} ms ({figures})\n  {found.text[:LENGTH]}\n")
+    if options.save is not None:
+        options.save.write_bytes(
+            b"".join(msgspec.json.encode({"text": one.text, "cost": one.cost}) + b"\n" for one in worst)
+        )
+    over = [text for found in worst for text in over_budget(found.text, _others(found.text, worst))]
+    for text in over:
+        sys.stderr.write(f"above its budget: {text}\n")
+    sys.exit(1 if over else 0)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,17 @@ from penstock.broker.publishers import Publisher
 from penstock.broker.trees.reports import SILENT, reported
 from penstock.broker.trees.trees import Trees
 from penstock.filters.parsing import parse
-from penstock.wire.messages import Advertise, CatchUp, CaughtUp, Control, Felled, Message, Subscribe, Sync
+from penstock.wire.messages import (
+    Advertise,
+    CatchUp,
+    CaughtUp,
+    Control,
+    Felled,
+    Message,
+    Subscribe,
+    Sync,
+    Unadvertise,
+)
 
 KEEP, LEASE, LINGER = 60.0, 30.0, 2.0
 SETTINGS = CoreSettings(lease=LEASE, keep=KEEP, linger=LINGER)
@@ -127,6 +137,64 @@ def test_what_a_neighbour_says_of_a_tree_that_can_be_reached_makes_nobody_miss_a
     assert case.behind["c"] == 0
     case.tick(4 * KEEP)
     assert case.missed == []
+
+
+def test_a_report_of_a_tree_that_nobody_asks_for_counts() -> None:
+    """A publisher was at a broker, at another that knew nobody here and ended, and is at a third one now."""
+    case = Case()
+    case.meet(Y)
+    case.tick(KEEP + 1.0)
+    # The client was away for ten seconds; the tree ended a second later than it left.
+    ended = Felled(Advertise("x2", X.filter, 1, "p", 2, age=20.0), 9.0, unadvertised=True, ended=True)
+    case.meet(Y, gone=(ended,), knows_gone=True)
+    case.come("c", "x = 1", silent=10.0)
+    acked = ((9.2, 3, 2),)
+    case.meet(Y, Advertise("x3", X.filter, 1, "p", 3, acked), gone=(ended,), knows_gone=True)
+    case.tick(3 * KEEP)
+    assert case.missed == [("c", 3, "unreachable")]
+
+
+def test_who_was_here_until_a_tree_was_unadvertised_misses_nothing_of_it() -> None:
+    case = Case()
+    case.meet(Y, Advertise("x2", X.filter, 1, "p", 2, age=5.0))
+    case.tick(KEEP + 1.0)
+    case.come("c", "x = 1", silent=10.0)
+    assert case.asked["x2"] >= 10.0
+    case.tick(2.0)
+    case.number += 1
+    case.say(Control((1, case.session), case.number, (Unadvertise("x2", used=True, ended=True),)), "n")
+    case.number += 1
+    acked = ((5.0, 3, 2),)
+    case.say(Control((1, case.session), case.number, (Advertise("x3", X.filter, 1, "p", 3, acked),)), "n")
+    case.tick(4 * KEEP)
+    assert case.missed == []
+
+
+@pytest.mark.parametrize(("away_for", "is_told"), [(10.0, True), (2.0, False)])
+def test_what_a_broker_that_has_ended_kept_is_missed_by_who_was_away_before(
+    away_for: float, *, is_told: bool
+) -> None:
+    case = Case()
+    case.meet(Y)
+    case.tick(KEEP + 1.0)
+    ended = Felled(X, 3.0, unadvertised=True, ended=True)
+    case.meet(Y, gone=(ended,), knows_gone=True)
+    case.come("c", "x = 1", silent=away_for)
+    case.tick(4 * KEEP)
+    assert case.missed == ([("c", 0, "unreachable")] if is_told else [])
+
+
+def test_what_is_due_soon_is_told_with_what_is_due() -> None:
+    case = Case()
+    case.meet(X, Y)
+    case.tick(KEEP + 1.0)
+    case.meet(gone=(Felled(X, 3.0), Felled(Y, 3.0)), knows_gone=True)
+    case.come("c", "x = 1", silent=10.0)
+    case.tick(8.0)
+    case.say(Subscribe("t", parse("x = 2"), seconds=18.0), "c")
+    case.tick(4 * KEEP)
+    # Both at once: whatever carries effects out tells a client once for all that comes at a time.
+    assert case.missed == [("c", 0, "unreachable")]
 
 
 # What publishers report of a broker's own tree

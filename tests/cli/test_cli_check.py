@@ -73,7 +73,7 @@ def test_seeds_are_counted_in_a_table_and_as_json(capsysbinary: Capture) -> None
     status, out, err = run(capsysbinary, "--seeds", "12", "--jobs", "1", "--json")
     assert (status, err) == (0, "")
     document = json.loads(out)
-    of_whole_nodes = {"faults_by_kind", "excused", "missed", "missed_in_vain", "missed_by_others"}
+    of_whole_nodes = {"faults_by_kind", "excused", "missed", "missed_in_vain", "missed_with_count"}
     assert document.keys() == FIGURES | of_whole_nodes | {"seconds", "interrupted", "failures"}
     assert (document["seeds"], document["runs"]) == (12, 10 + 2 * (len(SCHEMES) + 1))
     assert (document["failed"], document["failures"], document["interrupted"]) == ([], [], False)

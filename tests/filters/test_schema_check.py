@@ -1,10 +1,20 @@
 """Rules held against a schema: what cannot match is found, with the name that was perhaps meant."""
 
+from difflib import get_close_matches
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.filters.disagreements import IDS_SHOWN, SchemaCheck, check, suggestion
+from penstock.filters.disagreements import (
+    _CLOSENESS,
+    IDS_SHOWN,
+    SchemaCheck,
+    _closest,
+    check,
+    suggestion,
+    why_not,
+)
 from penstock.filters.parsing import parse
 from penstock.model.schema import Schema
 from penstock.model.values import Family, Time
@@ -116,3 +126,21 @@ def test_what_is_said_to_be_in_vain_is_what_no_value_of_the_schema_matches(
 )
 def test_the_name_that_was_perhaps_meant(name: str, names: list[str], meant: str | None) -> None:
     assert suggestion(name, names) == meant
+
+
+NAMES = st.text("abc_.", min_size=1, max_size=8)
+
+
+@given(NAMES, st.lists(NAMES, max_size=40, unique=True))
+def test_names_that_are_compared_one_by_one_suggest_what_difflib_does(name: str, names: list[str]) -> None:
+    found = get_close_matches(name, names, 1, _CLOSENESS)
+    assert _closest(name, names) == (found[0] if found else None)
+
+
+def test_a_large_schema_is_gone_through_in_small_steps() -> None:
+    called: list[None] = []
+    schema = Schema.from_json({"properties": {f"order.amount_{n}": {"type": "number"} for n in range(1_000)}})
+    filters = parse("ordre.amuont_17 > 5").filters
+    assert why_not(filters, schema, lambda: called.append(None)) == why_not(filters, schema)
+    # Twice through all names, sixteen at a time.
+    assert len(called) >= 100

@@ -1,11 +1,12 @@
 """The runtime of a broker without sockets: what comes in frames, and what time does."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from net_cases import events_frame, numbered
 from node_cases import FakeWorld
+from penstock.broker.effects import Missed
 from penstock.broker.grants import EVERYTHING
 from penstock.broker.protocols import CoreSettings, protocol_named
 from penstock.broker.trees.broker import Broker
@@ -14,6 +15,7 @@ from penstock.filters.parsing import parse
 from penstock.net.matching import EngineMatching
 from penstock.node.identity import Identity
 from penstock.node.links import Link, LinkPhase
+from penstock.node.passing import ATTEMPTS_MAX
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Limits, Times
 from penstock.wire.codec import Returned, TraceReport
@@ -332,3 +334,47 @@ def test_a_report_of_a_trace_that_is_none_is_not_passed_on(report: bytes) -> Non
     n = case.neighbour()
     with pytest.raises(WireError, match="no JSON"):
         case.spoken(n, 2, TraceReport("t", report))
+
+
+# What is counted as lost
+
+
+@pytest.mark.parametrize("reason", ["expired", "unreachable"])
+def test_what_clients_may_have_missed_is_counted_by_its_reason(
+    reason: Literal["expired", "unreachable"],
+) -> None:
+    case = Case()
+    q = case.client("q")
+    case.runtime.carry_out([Missed(q.name, 3, reason)], 0.0)
+    assert case.runtime.lost == {reason: 3}
+    # Of a number that nobody knows, it is one at least.
+    case.runtime.carry_out([Missed(q.name, 0, reason)], 0.0)
+    assert case.runtime.lost == {reason: 4}
+
+
+def test_what_a_slow_reader_is_not_sent_is_counted() -> None:
+    case = Case(window_bytes=2**16)
+    p, q = publishing(case), case.client("q")
+    case.hear(q, numbered(Kind.MESSAGE, 1, write_request(Want(1, 1, "true"))))
+    case.hear(p, events_frame(2, "1", *({"x": n, "s": "s" * 1000} for n in range(80))))
+    case.tick(11.0)
+    assert q.is_paused
+    before = case.runtime.lost["slow"]
+    case.hear(p, events_frame(3, "1", {"x": 1}, {"x": 2}, first=81), 11.5)
+    assert case.runtime.lost == {"slow": before + 2}
+
+
+def test_what_is_given_up_after_so_many_tries_is_counted() -> None:
+    case = Case()
+    p = publishing(case)
+    n = case.neighbour()
+    now = LATER
+    case.hear(p, events_frame(2, "1", {"x": 1}, {"x": 2}), now)
+    for attempt in range(ATTEMPTS_MAX + 1):
+        assert case.runtime.lost == {}
+        number = case.wires["n"].events()[-1]
+        case.spoken(n, attempt + 2, Returned(number), now)
+        n.session.on_ack(number.to_bytes(8, "big"))
+        now += 2.0
+        case.tick(now)
+    assert case.runtime.lost == {"retries": 2}

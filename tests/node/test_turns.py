@@ -6,6 +6,7 @@ import pytest
 
 from node_cases import FakeWorld
 from penstock.broker.grants import EVERYTHING
+from penstock.model.schema import Schema
 from penstock.node import asking, turns
 from penstock.wire.frames import Kind
 from penstock.wire.messages import Subscribe
@@ -48,6 +49,32 @@ def test_a_filter_that_is_not_plain_is_parsed_elsewhere_and_everything_else_goes
     assert bob.answered == [1, 2]
     case.finish()
     assert eve.answered == [1, 2]
+
+
+@pytest.mark.parametrize("operator", ["like", "ilike", "rlike"])
+def test_a_filter_with_a_pattern_is_not_plain(operator: str) -> None:
+    assert not asking.is_plain(f"x > 1 and s {operator} 'a'")
+
+
+def test_what_has_to_fit_a_schema_is_compared_with_it_elsewhere_and_counted_to_its_subject() -> None:
+    case = Case(schema=Schema.from_json({"properties": {"amount": {"type": "number"}}}))
+    eve, ann = Client(case, "eve", "eve"), Client(case, "ann", "ann")
+    eve.ask(Want(1, 1, "amuont > 5"), Want(2, 2, "amuont > 6"))
+    ann.ask(Want(1, 1, "amount > 5"))
+    assert case.computing == 1
+    assert eve.answered == ann.answered == []
+    # What took so long is made up for, and others are served meanwhile.
+    case.finish(seconds=2.0)
+    (denied,) = [answer for answer in eve.answers if isinstance(answer, Denied)]
+    assert denied.code == "filter"
+    assert "did you mean 'amount'?" in denied.reason
+    case.world.run(turns.REST_MAX)
+    case.finish()
+    assert ann.answered == [1]
+    case.world.run(1)
+    assert case.computing == 0
+    assert eve.answered == [1]
+    assert case.runtime.counts["refused"] == 1
 
 
 def test_requests_of_one_client_are_served_and_answered_in_their_order() -> None:

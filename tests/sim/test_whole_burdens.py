@@ -4,8 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.broker.effects import Missed
 from penstock.node.hub import Hub
+from penstock.node.links import Link
 from penstock.node.runtime import Runtime
+from penstock.node.telling import Telling
 from penstock.sim.plan import Plan, Step, check
 from penstock.sim.play import Outcome, play
 from penstock.sim.whole.draw import draw_whole
@@ -190,8 +193,24 @@ def test_kinds_are_counted_by_name() -> None:
 
 
 def test_what_is_told_in_vain_is_counted_by_what_had_failed() -> None:
-    steps = [Step("cut", (1, 2)), *events(0, *range(10)), Step("pass", (90.0,)), Step("heal", (1, 2))]
+    steps = [Step("cut", (1, 2)), *events(0, *range(10)), Step("pass", (200.0,)), Step("heal", (1, 2))]
     found = outcome(steps, homes=(0, 2))
     assert found.missed.keys() == {"cut"}
     assert sum(found.missed.values()) == found.excused["missed, told"]
     assert found.missed_in_vain == {}
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_is_told_and_not_counted_is_noticed_also_where_a_broker_has_ended(
+    monkeypatch: pytest.MonkeyPatch, *, ended: bool
+) -> None:
+    monkeypatch.setattr(Telling, "gather", _gather_and_forget)
+    steps = [Step("crash", (0,)), Step("pass", (5.0,)), Step("restart", (0, False)), Step("pass", (60.0,))]
+    steps = [*(steps if ended else ()), Step("cut", (1, 2)), *events(0, *range(10)), Step("pass", (200.0,))]
+    found = outcome([*steps, Step("heal", (1, 2)), Step("pass", (30.0,))], homes=(1, 2))
+    assert any("clients were told `missed` of" in text for text in found.wrong)
+
+
+def _gather_and_forget(telling: Telling, link: Link, missed: Missed) -> None:
+    telling._runtime.lost.clear()
+    telling._gathered.setdefault(link, []).append(missed)

@@ -256,8 +256,8 @@ def _kinds(totals: Verdict, options: argparse.Namespace) -> dict[str, int]:
 
 def _missed(totals: Verdict) -> "Table":
     """How often clients were told that they missed something, and after what."""
-    found = totals.missed, totals.missed_in_vain, totals.missed_by_others
-    table = _table("clients told `missed`", "after", "told", "in vain", "of these: others missed events")
+    found = totals.missed, totals.missed_in_vain, totals.missed_with_count
+    table = _table("clients told `missed`", "after", "told", "in vain", "of these: with a number")
     for cause in sorted(totals.missed):
         table.add_row(cause, *(f"{counts.get(cause, 0):,}" for counts in found))
     return table

@@ -175,7 +175,6 @@ _FIGURES = (
     "wanted",
     "lost",
     "told",
-    "keeper\ndied",
     "late",
     "longest\ngap s",
     "longest\nack s",
@@ -186,7 +185,7 @@ _NAMES = {ALL: "all of it", CALM: "no fault"}
 def table(report: Report) -> Iterator[tuple[str, list[str]]]:
     """A row for each kind of fault, and one for all events."""
     for kind, f in report.table.items():
-        counts = (f.faults, f.wanted, f.lost, f.told, f.gone, f.late)
+        counts = (f.faults, f.wanted, f.lost, f.told, f.late)
         seconds = (f.longest_gap_s, f.longest_ack_s)
         cells = [*(f"{count:,}" for count in counts), *(f"{second:.1f}" for second in seconds)]
         yield _NAMES.get(kind, kind), cells
@@ -207,8 +206,6 @@ def told(report: Report, kept: str | None) -> Iterator[str]:
         f"slowest recovery {totals.slowest_recovery_s:.1f} s. Clients were told `missed` "
         f"{_counted(totals.missed_notices, 'time')}, {totals.missed_in_vain:,} of them in vain."
     )
-    if totals.gone:
-        yield f"{totals.gone:,} were excused: the broker that kept them ended too early to deliver or tell."
     if totals.given_up:
         yield f"Of {_counted(totals.given_up, 'deliver', 'y', 'ies')} the publisher was told (`lost`)."
     if set(report.options.faults) != set(KINDS) and (never := report.never_drawn):

@@ -206,7 +206,7 @@ def covers(general: Pattern, special: Pattern) -> bool:
         special = envelope(special)
     if general[:1] == FOLDED:
         # What folding does to a text, it does to each of its characters.
-        general, special = general[1:], fold(symbols(special))
+        general, special = general[1:], _folded(special)
     elif special[:1] == FOLDED:
         if has_case(general):
             return False
@@ -225,7 +225,7 @@ def disjoint(a: Pattern, b: Pattern) -> bool:
     if REGEX in (a[:1], b[:1]):
         a, b = (envelope(one) if one[:1] == REGEX else one for one in (a, b))
     if a[:1] == FOLDED or b[:1] == FOLDED:
-        a, b = fold(symbols(a)), fold(symbols(b))
+        a, b = _folded(a), _folded(b)
     if (_is_open(a) and RUN in b) or (_is_open(b) and RUN in a):
         return False
     a_fixed, b_fixed = RUN not in a, RUN not in b
@@ -234,6 +234,12 @@ def disjoint(a: Pattern, b: Pattern) -> bool:
     a_first, b_first = a.partition(RUN)[0], b.partition(RUN)[0]
     a_last, b_last = a.rpartition(RUN)[2], b.rpartition(RUN)[2]
     return _clash(a_first, b_first) or _clash(a_last[::-1], b_last[::-1])
+
+
+@lru_cache(maxsize=4096)
+def _folded(pattern: Pattern) -> str:
+    """Its symbols, without case."""
+    return fold(symbols(pattern))
 
 
 @lru_cache(maxsize=4096)

@@ -25,7 +25,7 @@ from penstock.filters.filter import Clause, Filter, working_box
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.shelves import Shelves
 from penstock.filters.valuesets import ABSENT, EXISTS
-from penstock.filters.work import Heft
+from penstock.filters.work import Heft, cutting
 from penstock.model.limits import COVERING_WORK_MAX
 
 _FEW: Final = 64
@@ -146,6 +146,12 @@ def remainder(whole: Filter, parts: Sequence[Filter], allowance: Allowance | Non
         # Cutting costs more than looking, and a box of many attributes more than one of few.
         steps.left -= heft.overlapping(hefts[at]) + heft.cuts + hefts[at].cuts
         steps.left -= len(parts[at].conditions) * len(box.conditions) // 8
+        if heft.patterns and hefts[at].patterns:
+            steps.left -= cutting(box, parts[at])
+            if steps.left <= 0:
+                # It is not begun where it takes more than is left.
+                yield box
+                continue
         pieces = list(subtract(box, parts[at]))
         steps.left -= len(pieces) * (8 + len(box.conditions))
         stack += [(piece, at + 1) for piece in pieces]

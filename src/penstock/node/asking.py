@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from penstock.broker.grants import Grants, Verb
-from penstock.errors import AccessError, WireError
+from penstock.errors import AccessError, FilterError, WireError
+from penstock.filters.disagreements import why_not as why_not_fitting
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
+from penstock.model.schema import Schema
 from penstock.node.identity import Identity
 from penstock.node.world import Pace, no_pace
 from penstock.wire.messages import Advertise, Message, Subscribe, Unadvertise, Unsubscribe
@@ -19,7 +21,7 @@ PLAIN_LENGTH_MAX: Final = 1_024
 _VERBS: Final[dict[type, Verb]] = {Want: "subscribe", Offer: "advertise"}
 """The requests that have filters, and what has to be granted for them."""
 
-_NOT_PLAIN: Final = re.compile(r"\b(?:or|not|like)\b", re.IGNORECASE)
+_NOT_PLAIN: Final = re.compile(r"\b(?:or|not|like|ilike|rlike)\b", re.IGNORECASE)
 
 
 def check_key(tree: str) -> None:
@@ -41,6 +43,10 @@ def message_of(request: Want | Unwant | Offer | Unoffer) -> Message:
 
 Prepared: TypeAlias = Message | Exception
 """A request with a filter as a message to the core; or why not, be it the client's mistake or ours."""
+
+
+class MisfitError(FilterError):
+    """A filter that does not fit the schema of events."""
 
 
 def why_not_asked(request: Request, identity: Identity | None) -> str | None:
@@ -69,11 +75,12 @@ def prepared(
     request: Want | Offer,
     grants: Grants,
     prepare: Callable[[Predicate], object] = lambda _predicate: None,
+    schema: Schema | None = None,
     pace: Pace = no_pace,
 ) -> Prepared:
     """A request with a filter as a message to the core, if that is granted. Raises nothing.
 
-    `prepare`: called with a filter that will be matched.
+    `prepare`: called with a filter that will be matched. `schema`: what filters have to fit, if anything.
     """
     message: Subscribe | Advertise
     verb: Verb
@@ -85,6 +92,10 @@ def prepared(
         else:
             message, verb = _advertise(request, predicate), "advertise"
         why_not = grants.why_not(verb, predicate)
+        if why_not is None and schema is not None:
+            misfit = why_not_fitting(predicate.filters, schema, pace)
+            if misfit is not None:
+                return MisfitError(misfit)
         if why_not is None and verb == "subscribe":
             pace()
             prepare(predicate)

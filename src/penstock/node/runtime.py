@@ -13,11 +13,9 @@ from penstock.broker.effects import Behind, Deliver, Effect, Keep, Missed, Refus
 from penstock.broker.local import Ending, LinkDown, LinkUp, Load, Tick, Woken
 from penstock.broker.local import Limits as ClientLimits
 from penstock.errors import AccessError, FilterError, LimitError, WireError
-from penstock.filters.disagreements import why_not
-from penstock.filters.parsing import as_predicate
 from penstock.filters.predicate import Predicate
 from penstock.model.schema import Schema
-from penstock.node.asking import Prepared, message_of, why_not_asked
+from penstock.node.asking import MisfitError, Prepared, message_of, why_not_asked
 from penstock.node.history import Frame, History
 from penstock.node.identity import Identity
 from penstock.node.intake import Intake
@@ -29,6 +27,7 @@ from penstock.node.passing import Passing
 from penstock.node.replaying import Replaying
 from penstock.node.settings import Limits, Times
 from penstock.node.standstill import Standstill
+from penstock.node.telling import Telling
 from penstock.node.tracing import Tracing
 from penstock.node.turns import Turns
 from penstock.node.watching import Watch
@@ -38,7 +37,7 @@ from penstock.wire.blocks import Block
 from penstock.wire.codec import Codec, Returned, TraceReport
 from penstock.wire.frames import Kind
 from penstock.wire.greetings import Hello, read_refused
-from penstock.wire.messages import Advertise, Message, Subscribe
+from penstock.wire.messages import Message
 from penstock.wire.requests import (
     Answer,
     Ask,
@@ -85,7 +84,6 @@ class Runtime:
         schema: Schema | None = None,
     ) -> None:
         """`prepare`: see `penstock.broker.needs.Matching`. `schema`: what clients' filters have to fit."""
-        self._schema = schema
         self.core = core
         self.codec = codec
         self.limits = limits
@@ -99,10 +97,11 @@ class Runtime:
         """Links that have something to write, in the order in which they came to have it."""
         self.tracing = Tracing(core.name)
         self.standstill = Standstill(world.time(), TICK)
-        self.history = History(times.kept, limits.keep_bytes)
+        self.history = History(times.kept_at_most, limits.keep_bytes)
         self._replaying = Replaying(self, self.history)
+        self._telling = Telling(self)
         self.passing = Passing(self)
-        self.turns = Turns(self, world, prepare)
+        self.turns = Turns(self, world, prepare, schema)
         self.intake = Intake(self, world)
         self._status = status
         self._watch = Watch(self, limits, times)
@@ -120,6 +119,7 @@ class Runtime:
     def end_all(self, now: float) -> None:
         """The node ends: say what has to be said, and let nothing more happen by itself."""
         self.handle(Ending(), "", now)
+        self._telling.tell_all()
         self.flush()
         for timer in self._wakes.values():
             timer.cancel()
@@ -248,6 +248,7 @@ class Runtime:
         if self.links.get(link.name) is link:
             del self.links[link.name]
         self.dirty.pop(link, None)
+        self._telling.forget(link)
         if not replaced:
             self.handle(LinkDown(), link.name, now)
         events = link.session.abandon(failed=failed)
@@ -379,9 +380,9 @@ class Runtime:
             if isinstance(found, Exception):
                 raise found
             message = found or message_of(request)
-            self._check_fits(message)
             effects = self.handle(message, link.name, now)
         except (FilterError, LimitError) as error:
+            self.counts["refused"] += isinstance(error, MisfitError)
             return Denied(request.request, "filter", str(error))
         refused = [effect for effect in effects if isinstance(effect, Refuse)]
         if refused:
@@ -390,14 +391,6 @@ class Runtime:
         if isinstance(request, Offer):
             link.born[str(request.key)] = now
         return Done(request.request)
-
-    def _check_fits(self, message: Message) -> None:
-        """Raise FilterError where a filter does not fit the schema of events."""
-        if self._schema is not None and isinstance(message, Subscribe | Advertise):
-            reason = why_not(as_predicate(message.filter).filters, self._schema)
-            if reason is not None:
-                self.counts["refused"] += 1
-                raise FilterError(reason)
 
     def _answer(self, link: Link, answer: Answer) -> None:
         if link.session.message_bytes > self.limits.queue_bytes:
@@ -451,9 +444,10 @@ class Runtime:
             # Where nobody knows how many, it is one at least.
             self.lost[effect.reason] += max(1, effect.count)
             LOG.warning("%s may have missed events (%s): %d at most", link.peer, effect.reason, effect.count)
-            self.notify(link, "missed", effect.text, effect.count)
+            self._telling.gather(link, effect)
         elif isinstance(effect, Behind):
             # Not urgent: that all has come is true only behind what has.
+            self._telling.tell(link)
             link.session.push_message(write_answer(requests.Behind(effect.seconds)))
             self.dirty[link] = None
         elif isinstance(effect, Deliver):
@@ -522,6 +516,7 @@ class Runtime:
     def tick(self, now: float) -> None:
         """Time has passed: see who has been away too long, or is too slow."""
         self.standstill.tick(now)
+        self._telling.tell_all()
         self.passing.send_held(now)
         self.passing.tell_stages(now)
         # What waits only to be written is not in the way of anybody.

@@ -5,6 +5,8 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from penstock.broker.publishers import ANSWERED_KEEPS
+
 _MIB: Final = 2**20
 _LENGTH_MAX: Final = 2**32 - 1
 """Bytes that the length before a frame can say."""
@@ -91,3 +93,8 @@ class Times(Settings, frozen=True, kw_only=True):
     def kept(self) -> float:
         """How long events are kept: who is back within `keep` asks from when it last heard anything."""
         return self.keep + PINGS_MISSED * self.ping + self.resume
+
+    @property
+    def kept_at_most(self) -> float:
+        """How long events are kept while there is room for them: as long as they can be asked for."""
+        return max(self.kept, ANSWERED_KEEPS * self.keep)

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 from penstock.broker.grants import EVERYTHING
 from penstock.errors import EventError, LimitError, WireError
 from penstock.filters.predicate import Predicate
+from penstock.model.schema import Schema
 from penstock.node.asking import Prepared, has_plain_filters, prepared
 from penstock.node.links import Link, LinkPhase, Waiting
 from penstock.node.logs import LOG
@@ -91,8 +92,13 @@ class Turns:
         broker: Broker,
         world: World,
         prepare: Callable[[Predicate], object] = lambda _predicate: None,
+        schema: Schema | None = None,
     ) -> None:
-        """`prepare`: called where filters are parsed, with each that will be matched."""
+        """`prepare`: called where filters are parsed, with each that will be matched.
+
+        `schema`: what filters have to fit, if anything; that is found out where they are parsed.
+        """
+        self._schema = schema
         self._broker = broker
         self._prepare = prepare
         self._world = world
@@ -137,7 +143,11 @@ class Turns:
         if not isinstance(request, Want | Offer):
             return False
         account = self._accounts.get(link.payer)
-        return (account is not None and account.ready_at > now) or not has_plain_filters(request)
+        return (account is not None and account.ready_at > now) or not self._is_plain(request)
+
+    def _is_plain(self, request: Want | Offer) -> bool:
+        """Whether it is understood at once, where it is served."""
+        return self._schema is None and has_plain_filters(request)
 
     def _account(self, payer: str) -> _Account:
         account = self._accounts.get(payer)
@@ -202,7 +212,7 @@ class Turns:
         waiting = link.requests[0]
         request = waiting.request
         grants = EVERYTHING if link.identity is None else link.identity.grants
-        if not isinstance(request, Want | Offer) or has_plain_filters(request):
+        if not isinstance(request, Want | Offer) or self._is_plain(request):
             self._finish(link, waiting, None)
         elif not grants.has_any("subscribe" if isinstance(request, Want) else "advertise"):
             # It is refused without a look at its filter.
@@ -210,7 +220,7 @@ class Turns:
         else:
             self._is_computing = True
             self._world.compute(
-                partial(prepared, request, grants, self._prepare),
+                partial(prepared, request, grants, self._prepare, self._schema),
                 partial(self._computed, link, waiting, link.payer),
             )
 

@@ -40,9 +40,9 @@ class Verdict(msgspec.Struct):
     """Deliveries that were not made, by why that is allowed (`penstock.sim.checkers.contract`)."""
     missed: dict[str, int] = {}
     missed_in_vain: dict[str, int] = {}
-    missed_by_others: dict[str, int] = {}
-    """How often clients were told `missed`, how often in vain, and how often of these because of events that
-    were dropped but were for others, by the kind of fault that led to it."""
+    missed_with_count: dict[str, int] = {}
+    """How often clients were told `missed`, how often in vain, and how often of these with a number, by the
+    kind of fault that led to it."""
     wrong: list[str] = []
     failed: list[int] = []
 
@@ -64,7 +64,7 @@ class Verdict(msgspec.Struct):
         self._count(outcome)
 
     def _count(self, other: "Verdict | Outcome") -> None:
-        for name in ("faults_by_kind", "excused", "missed", "missed_in_vain", "missed_by_others"):
+        for name in ("faults_by_kind", "excused", "missed", "missed_in_vain", "missed_with_count"):
             setattr(self, name, dict(Counter(getattr(self, name)) + Counter(getattr(other, name))))
 
 

@@ -35,7 +35,7 @@ class Outcome(msgspec.Struct):
     """Deliveries that were not made, by why that is allowed (`penstock.sim.checkers.contract`)."""
     missed: dict[str, int] = {}
     missed_in_vain: dict[str, int] = {}
-    missed_by_others: dict[str, int] = {}
+    missed_with_count: dict[str, int] = {}
     """How often clients were told `missed`, how often in vain, and how often of these because of events that
     were dropped but were for others, by the kind of fault that led to it."""
 

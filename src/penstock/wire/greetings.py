@@ -9,7 +9,7 @@ from penstock.model.limits import ID_LENGTH_MAX
 from penstock.model.names import is_unicode
 from penstock.wire.frames import Kind, frame
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Of the protocol; both sides must have the same."""
 
 TOKEN_LENGTH_MAX: Final = 8 * 1024

@@ -101,11 +101,12 @@ class Advertise(Message, frozen=True, gc=False):
 class Unadvertise(Message, frozen=True, gc=False):
     """No more such events will come along this tree, for ever.
 
-    `used`: some may have come, which are no longer kept.
+    `used`: some may have come, which are no longer kept. `ended`: because the broker that kept them ended.
     """
 
     tree: Tree
     used: bool = False
+    ended: bool = False
 
 
 class Unreachable(Message, frozen=True, gc=False):
@@ -227,14 +228,18 @@ class Control(_Numbered, frozen=True, gc=False):
 
 
 class Felled(Message, frozen=True, gc=False):
-    """There is no way to a tree: since so many seconds, or it was `unadvertised` so long ago."""
+    """There is no way to a tree: since so many seconds, or it was `unadvertised` so long ago.
+
+    `ended`: because its broker ended, with what it kept.
+    """
 
     tree: Advertise
     seconds: float
     unadvertised: bool = False
+    ended: bool = False
 
     def aged(self, seconds: float) -> "Felled":  # noqa: D102
-        return Felled(self.tree, self.seconds + seconds, self.unadvertised)
+        return msgspec.structs.replace(self, seconds=self.seconds + seconds)
 
 
 class Sync(_Numbered, frozen=True, gc=False):

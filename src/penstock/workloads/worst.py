@@ -7,11 +7,35 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
+from penstock.model.limits import REQUEST_LENGTH_MAX
+
 _PAIRS: Final = " or ".join(f"(x = {n} and y = {n})" for n in range(12))
 _LIKES: Final = " or ".join(f"(z{n} like '%{n}%' and t{n} != 20 and s{n} != {20 - n})" for n in range(5))
 _CROSSED: Final = " and ".join(
     f"(s not like '%{n}%' or x = {20 - n} or z not like '%-{min(n, 4)}%')" for n in range(2, 6)
 )
+
+
+def _grown(term: str, join: str, length: int, *, negated: bool = False) -> str:
+    """One shape again and again, with another number each time, up to so many characters."""
+    frame = len("not ()") if negated else 0
+    parts: list[str] = []
+    size = frame
+    for n in count():
+        part = term.format(n=n, up=20 + 2 * n, down=-2 * n)
+        size += len(part) + len(join)
+        if size > length:
+            break
+        parts.append(part)
+    return f"not ({join.join(parts)})" if negated else join.join(parts)
+
+
+_LONGEST: Final = REQUEST_LENGTH_MAX - 64
+"""There is room for what tells one from the next (see `worst_filters`)."""
+
+_LIKE_OR_NOT: Final = "(s like '%-{n}a%' or a != 20)"
+_ANY_CASE: Final = "y ilike '%{down}a%'"
+_EXPRESSIONS: Final = "(t > {down} or s rlike '{down}.?a')"
 
 WORST: Final = (
     # Found in 40 seconds: python tests/worst_filters.py --seconds 40 --seed 1
@@ -27,11 +51,29 @@ WORST: Final = (
     f"not ({_PAIRS})",
     " and ".join(f"(a{n} = 1 or b{n} = 1)" for n in range(11)),
     " and ".join(f"(a{n} = 1 or b{n} = 1)" for n in range(64)),
+    # Found in 20 seconds: python tests/worst_filters.py --seconds 20 --length 1024; then made longer.
+    *(_grown(_EXPRESSIONS, " and ", length) for length in (1_024, 4_096)),
+    _grown("(a not ilike '%{n}a%' or t not like '%0a%' or x ilike '%-{n}a%')", " and ", 1_024, negated=True),
+    _grown(
+        "(a not ilike '%{n}a%' or t not like '%0a%' or x ilike '%-{n}a%')", " and ", _LONGEST, negated=True
+    ),
+    _grown("(t like '%{down}a%' and y rlike '{down}.?a')", " or ", 8_192),
+    _grown("(x < {up} or a < {up} or b ilike '%{down}a%')", " and ", _LONGEST),
+    _grown(_LIKE_OR_NOT, " and ", 2_048, negated=True),
+    _grown(_ANY_CASE, " or ", 8_192),
 )
+"""Those that are read."""
+
+REFUSED: Final = (
+    _grown(_LIKE_OR_NOT, " and ", _LONGEST, negated=True),
+    _grown(_ANY_CASE, " or ", _LONGEST),
+    _grown(_EXPRESSIONS, " and ", _LONGEST),
+)
+"""Those that take a while to refuse."""
 
 
 def worst_filters() -> Iterator[str]:
     """The worst filters, again and again, each a little different so that no broker remembers it."""
     for number in count():
-        for text in WORST:
+        for text in (*WORST, *REFUSED):
             yield f"({text}) and q != {number}"

@@ -22,6 +22,9 @@ Life: TypeAlias = tuple[str, int]
 _GAPS_MAX: Final = 10_000
 """Lives that are remembered, the last ones."""
 
+_SOON_SHARE: Final = 0.5
+"""Of one life is told with another what is due within this share of the time that events are kept."""
+
 
 class _Waiting:
     """Clients that may have missed events since a time, and of how many they were told."""
@@ -50,6 +53,11 @@ class _Gap:
         """Clients that had been away for longer than that, by their links."""
         self.weighed = -1
         """What the register knew when it was asked last."""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether all that this can be about have been told something."""
+        return all(one.told is not None for one in (self.all, *self.late.values()))
 
 
 class Losses:
@@ -108,12 +116,16 @@ class Losses:
 
     def on_tick(self, now: float) -> Iterator[Missed]:
         """Tell clients what is known by now."""
+        last = now - (ANSWERED_KEEPS - 1) * self._keep
+        if any(gap.asked_at <= last and not gap.is_told for gap in self._gaps.values()):
+            # What is due soon is told with it, so that nobody is told twice.
+            last += self._keep * _SOON_SHARE
         for life, gap in list(self._gaps.items()):
             if self._register.is_there(life, gap.asked_at):
                 # It answers itself for what it keeps.
                 del self._gaps[life]
                 continue
-            is_last = now - gap.asked_at >= (ANSWERED_KEEPS - 1) * self._keep
+            is_last = gap.asked_at <= last
             if gap.weighed != self._register.changes or is_last:
                 gap.weighed = self._register.changes
                 yield from self._weigh(life, gap, is_last=is_last)

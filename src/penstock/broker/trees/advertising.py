@@ -49,7 +49,7 @@ class Advertising:
     def gone(self, since: float, now: float) -> tuple[Felled, ...]:
         """The trees to which there is no way since a time or later, for a neighbour that has just started."""
         return tuple(
-            Felled(self._advertise(tree, stump, now), now - stump.since, stump.unadvertised)
+            Felled(self._advertise(tree, stump, now), now - stump.since, stump.unadvertised, stump.ended)
             for tree, stump in self._trees.gone_since(since)
         )
 
@@ -60,7 +60,8 @@ class Advertising:
             said, since = felled.tree, now - felled.seconds
             publisher = Publisher.of(said, now)
             planted_at = now - said.age
-            stump = Stump(said.epoch, felled.unadvertised, since, True, said.filter, publisher, planted_at)
+            unadvertised, ended = felled.unadvertised, felled.ended
+            stump = Stump(said.epoch, unadvertised, since, True, said.filter, publisher, planted_at, ended)
             if self._trees.remember(said.tree, stump):
                 new.append((said.tree, stump))
         self._catching.learn(new, now, all_of_them=all_of_them)
@@ -130,14 +131,14 @@ class Advertising:
             since = min(since, client.missing_since)
         self._catching.miss_for(link, [tree], since, now)
 
-    def fell(self, tree: Tree, now: float, but: str = "", *, used: bool) -> None:
+    def fell(self, tree: Tree, now: float, but: str = "", *, used: bool, ended: bool = False) -> None:
         """An advertisement is taken back: tell all but one, and unbind what was bound to its tree.
 
-        `used`: events may have come along the tree.
+        `used`: events may have come along the tree. `ended`: its broker ends, with what it has kept of them.
         """
         self._catching.forget(tree, used=used)
-        self._trees.fell(tree, now, unadvertised=True, used=used)
-        self._outbox.tell_all(Unadvertise(tree, used), but)
+        self._trees.fell(tree, now, unadvertised=True, used=used, ended=ended)
+        self._outbox.tell_all(Unadvertise(tree, used, ended), but)
         self._subscribing.reoffer_everywhere(tree)
         self._subscribing.unbind(tree)
 
@@ -158,7 +159,7 @@ class Advertising:
         """An advertisement has been taken back."""
         self._trees.retract(link, message.tree)
         if message.tree in self._trees:
-            self.fell(message.tree, now, link, used=message.used)
+            self.fell(message.tree, now, link, used=message.used, ended=message.ended)
 
     def on_unreachable(self, message: Unreachable, link: str, now: float) -> None:
         """A neighbour cannot reach a tree any more."""

@@ -257,7 +257,7 @@ class Broker:
         """Whoever has yet to catch up with what was published here will not, and should know."""
         for tree in sorted(self.trees.through(HERE)):
             used = tree in self._forwarding.published or tree in self._retiring
-            self._advertising.fell(tree, now, used=used)
+            self._advertising.fell(tree, now, used=used, ended=True)
 
     # Clients
 

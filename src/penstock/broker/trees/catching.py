@@ -45,6 +45,9 @@ _FIRST_TURN: Final = 1
 _PLANTED_SLACK_S: Final = 2.0
 """Seconds by which a tree may be older than what is heard of it: that was under way for a while."""
 
+_SOON_SHARE: Final = 0.5
+"""Who is told of something is also told of what is due within this share of the time that events are kept."""
+
 _LEARNT_S: Final = 5.0
 """Seconds after which a broker knows the trees that a client who comes may have missed events of."""
 
@@ -182,7 +185,7 @@ class Catching:
         gone = self._gone.get(link)
         if gone is None:
             # A client may have very many subscriptions, and all of them have missed the same time.
-            gone = self._gone[link] = self._trees.gone_for(since, self._keep)
+            gone = self._gone[link] = self._trees.gone_for(since, self._keep, self._linger)
         self._miss_stumps(link, predicate, since, gone, now)
 
     def learn(self, new: list[tuple[Tree, Stump]], now: float, *, all_of_them: bool) -> None:
@@ -194,7 +197,7 @@ class Catching:
         for link, client in self._clients.items():
             since = client.missing_since
             if since is not None and now - client.came_at < self._keep:
-                gone = [(tree, stump) for tree, stump in new if stump.is_for(since, self._keep)]
+                gone = [one for one in new if one[1].is_for(since, self._keep, self._linger)]
                 for predicate in self._subscribing.wanted_by(link) if gone else ():
                     self._miss_stumps(link, predicate, since, gone, now)
 
@@ -204,7 +207,8 @@ class Catching:
         for tree, stump in gone:
             if overlaps(predicate, stump.filter):
                 self._behind.add(link)
-                until = now if stump.unadvertised else now + ANSWERED_KEEPS * self._keep
+                is_lost = stump.ended or not stump.unadvertised
+                until = now + ANSWERED_KEEPS * self._keep if is_lost else now
                 self._note(tree, since, link, Asker(0, now, until))
                 self._weigh(tree)
 
@@ -251,15 +255,19 @@ class Catching:
         """Whether anything can be missing of a tree, by what its publisher says that left it.
 
         The broker that it left has waited for a while before it acknowledged what it could not pass on. Those
-        that it has been at since may not have known that anybody here is to be waited for; but where their
-        trees are known here, what is missing of these is asked for by itself.
+        that it has been at since may not have known that anybody here is to be waited for; but what is
+        missing of their trees may be asked for by itself.
         """
         gap = self._gaps[tree]
         origin, turn, _acked = gap.left
         known = {other.turn: other for other in map(self._trees.publisher, self._trees.of_origin(origin))}
         if not origin or not known or (last := max(known)) <= turn:
             return True
-        others = known.keys() - (() if tree.startswith(_EARLIER) else {turn})
+        others = {
+            self._trees.publisher(other).turn
+            for other in self._trees.of_origin(origin)
+            if self._is_looked_after(other, gap)
+        } - (set() if tree.startswith(_EARLIER) else {turn})
         if any(link != OWN and link not in self._clients for link in gap.askers):
             # What is known here need not be known to a neighbour that asks.
             others = set()
@@ -267,6 +275,24 @@ class Catching:
         if not gap.count:
             self._answer(tree, 0)
         return bool(gap.count)
+
+    def _is_looked_after(self, tree: Tree, gap: Gap) -> bool:
+        """Whether what is missing of a tree is asked for by itself, or was told, for all who ask in a gap.
+
+        Whoever was here until a tree was unadvertised has had all of it, or was told.
+        """
+        if tree in self._trees:
+            return True
+        stump, own = self._trees.stump(tree), self._gaps.get(tree)
+        # Who came later than that is not known to have had anything.
+        here_until = (
+            stump.since if stump is not None and stump.was_here and stump.unadvertised else float("-inf")
+        )
+        return all(
+            (own is not None and link in own.askers)
+            or (link in self._clients and self._clients[link].came_at <= here_until)
+            for link in gap.askers
+        )
 
     def _ask(self, tree: Tree, now: float) -> None:
         gap, branch = self._gaps[tree], self._trees.get(tree)
@@ -307,31 +333,46 @@ class Catching:
     def _expire(self, now: float) -> None:
         """Of what nobody has answered for as long as it is kept, tell clients that it may be missing."""
         found: dict[str, list[int]] = {}
-        for tree, gap in list(self._gaps.items()):
-            if gap.number:
-                # There is a path, and an answer under way.
-                continue
-            is_last = any(asker.until <= now for asker in gap.askers.values())
-            if is_last and not self._weigh(tree):
-                # What the publisher says may have been known before anybody missed anything.
-                continue
-            # Of what publishers say, nothing is certain before they have had the time to.
-            is_harmless = (self._is_news or is_last) and self._is_harmless(tree, gap)
-            # Whose publisher is elsewhere by now will hardly be answered.
-            sooner = (ANSWERED_KEEPS - 1) * self._keep if gap.count else 0.0
-            due = [link for link, asker in gap.askers.items() if asker.until - sooner <= now]
-            for link in due:
-                for client in self._clients_of(tree, link) if not is_harmless else ():
-                    found.setdefault(client, []).append(gap.count)
-                if tree in self._trees:
-                    # It may come back, and then there is an answer to what it still keeps.
-                    gap.askers[link] = gap.askers[link]._replace(until=float("inf"))
-                else:
-                    del gap.askers[link]
-            if not gap.askers:
-                self._close(tree)
+        for tree in list(self._gaps):
+            self._expire_gap(tree, now, found)
+        # What is due soon is told with it, so that nobody is told twice.
+        soon = now + self._keep * _SOON_SHARE
+        for tree in list(self._gaps) if found else ():
+            self._expire_gap(tree, soon, found, set(found))
         self._is_news = False
         self._tell_missed(found)
+
+    def _expire_gap(
+        self, tree: Tree, now: float, found: dict[str, list[int]], only: set[str] | None = None
+    ) -> None:
+        """Find the clients that are told of a gap now, and of how many events; all, or some of them."""
+        gap = self._gaps[tree]
+        if gap.number:
+            # There is a path, and an answer under way.
+            return
+        is_last = any(asker.until <= now for asker in gap.askers.values())
+        if (is_last or self._due(gap, now, only)) and not self._weigh(tree):
+            # What the publisher says may have been known before anybody missed anything.
+            return
+        # Of what publishers say, nothing is certain before they have had the time to.
+        is_harmless = (self._is_news or is_last) and self._is_harmless(tree, gap)
+        for link in self._due(gap, now, only):
+            for client in self._clients_of(tree, link) if not is_harmless else ():
+                found.setdefault(client, []).append(gap.count)
+            if tree in self._trees:
+                # It may come back, and then there is an answer to what it still keeps.
+                gap.askers[link] = gap.askers[link]._replace(until=float("inf"))
+            else:
+                del gap.askers[link]
+        if not gap.askers:
+            self._close(tree)
+
+    def _due(self, gap: Gap, now: float, only: set[str] | None) -> list[str]:
+        """Who has waited for long enough for an answer."""
+        # Whose publisher is elsewhere by now will hardly be answered.
+        sooner = (ANSWERED_KEEPS - 1) * self._keep if gap.count else 0.0
+        due = [link for link, asker in gap.askers.items() if asker.until - sooner <= now]
+        return due if only is None else [link for link in due if link in only]
 
     def _is_harmless(self, tree: Tree, gap: Gap) -> bool:
         """Whether nothing can be missing of a broker's own tree, by what its publishers say.

@@ -44,15 +44,20 @@ class Branch:
         self.orphan_since = 0.0
         self.asked_at = float("-inf")
 
-    def stump(self, since: float, *, unadvertised: bool = False, used: bool = True) -> "Stump":
+    def stump(
+        self, since: float, *, unadvertised: bool = False, used: bool = True, ended: bool = False
+    ) -> "Stump":
         """What is remembered of it when it is gone."""
-        return Stump(self.epoch, unadvertised, since, used, self.filter, self.publisher, self.planted_at)
+        publisher, planted_at = self.publisher, self.planted_at
+        return Stump(self.epoch, unadvertised, since, used, self.filter, publisher, planted_at, ended, True)
 
 
 class Stump(NamedTuple):
     """What is remembered of a tree that is gone: its last epoch; whether it was unadvertised; since when.
 
-    Of one that was not, since when there was no way to it. `used`: events may have come along it.
+    Of one that was not, since when there was no way to it. `used`: events may have come along it. `ended`:
+    it was unadvertised because its broker ended, with what was kept there. `was_here`: this broker knew the
+    tree itself until then.
     """
 
     epoch: int
@@ -62,10 +67,20 @@ class Stump(NamedTuple):
     filter: Predicate
     publisher: Publisher
     planted_at: float
+    ended: bool = False
+    was_here: bool = False
 
-    def is_for(self, since: float, keep: float) -> bool:
-        """Whether somebody who was away since a time may have missed events of it."""
-        return self.used and self.since > (since + keep if self.unadvertised else since - keep)
+    def is_for(self, since: float, keep: float, waited: float) -> bool:
+        """Whether somebody who was away since a time may have missed events of it.
+
+        What was published on a tree that was unadvertised could be had for `keep` after it was published,
+        unless its broker ended. That waited so long for those that it knew before it acknowledged anything.
+        """
+        if not self.used:
+            return False
+        if self.ended:
+            return self.since > (since + waited if self.planted_at < since else since)
+        return self.since > (since + keep if self.unadvertised else since - keep)
 
 
 class Trees:
@@ -210,12 +225,9 @@ class Trees:
         stump = self._stumps.get(tree)
         return NOBODY if stump is None else stump.publisher
 
-    def gone_for(self, since: float, keep: float) -> list[tuple[Tree, Stump]]:
-        """The trees that are gone, and of which somebody may have missed events who was away since a time.
-
-        What was published on one that was unadvertised could be had for so long after it was published.
-        """
-        return [(tree, stump) for tree, stump in self._stumps.items() if stump.is_for(since, keep)]
+    def gone_for(self, since: float, keep: float, waited: float) -> list[tuple[Tree, Stump]]:
+        """The trees that are gone, and of which somebody may have missed events who was away since a time."""
+        return [(tree, stump) for tree, stump in self._stumps.items() if stump.is_for(since, keep, waited)]
 
     def last_epoch(self, tree: Tree) -> int:
         """The highest epoch that has been seen of a tree."""
@@ -250,13 +262,15 @@ class Trees:
             self._leave(tree, branch.way)
             branch.way, branch.orphan_since = None, now
 
-    def fell(self, tree: Tree, since: float, *, unadvertised: bool, used: bool = True) -> None:
+    def fell(
+        self, tree: Tree, since: float, *, unadvertised: bool, used: bool = True, ended: bool = False
+    ) -> None:
         """Forget a tree, but for its stump: since when it is gone, or since when there was no way to it."""
         branch = self._known.pop(tree)
         self._leave(tree, branch.way)
         for link in list(self._left):
             self._stay(tree, link)
-        self._put_stump(tree, branch.stump(since, unadvertised=unadvertised, used=used))
+        self._put_stump(tree, branch.stump(since, unadvertised=unadvertised, used=used, ended=ended))
 
     def _put_stump(self, tree: Tree, stump: Stump) -> None:
         self._stumps[tree] = stump

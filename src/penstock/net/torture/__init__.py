@@ -4,7 +4,7 @@ networks    the overlay and the clients of a seed
 faults      what goes wrong
 plan        rounds: filters, events and faults
 records     what was published, what came, and who wants what
-excuses     what the contract excuses: who was told, which keeper died
+excuses     what the contract excuses: who was told
 check       what came, judged by the oracle
 figures     what came of events, by kind of fault
 proxy       a TCP proxy that cuts, stalls, delays, throttles and flips bits

@@ -34,8 +34,6 @@ class Verdict(msgspec.Struct):
     """Wanted, not come, and the subscriber was told."""
     given_up: int = 0
     """The same, and the publisher was told."""
-    gone: int = 0
-    """The same, and nobody was told: the broker that kept them ended meanwhile."""
     unacknowledged: int = 0
     duplicates: int = 0
     unwanted: int = 0
@@ -133,7 +131,6 @@ class _Judge:
         verdict.got = verdict.expected - missing
         verdict.lost, verdict.duplicates, verdict.unwanted = tally.missed, tally.twice, tally.unwanted
         verdict.told, verdict.given_up = self._why["told"], self._why["given up"]
-        verdict.gone = self._why["keeper died"]
         for notice in self._excuses.told:
             if notice.kind == "missed":
                 verdict.missed_notices += 1
@@ -168,7 +165,6 @@ class _Judge:
         for row in self._tables.of(one):
             row.lost += not why
             row.told += why in ("told", "given up")
-            row.gone += why == "keeper died"
         return bool(why)
 
     def _tell_acknowledgements(self) -> None:

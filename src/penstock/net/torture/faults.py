@@ -148,7 +148,7 @@ def _collide(a: Fault, b: Fault) -> bool:
 
 
 def _spoil(a: Fault, b: Fault) -> bool:
-    """Whether the contract excuses losses by the two together: a keeper ends while others are away."""
+    """Whether events may be lost and told by the two together: what keeps them ends while others are away."""
     if a.kind not in ENDING and b.kind not in ENDING:
         return False
     if a.kind not in (*ENDING, *_PARTING) or b.kind not in (*ENDING, *_PARTING):

@@ -31,8 +31,6 @@ class Figures(msgspec.Struct):
     """Of events that were acknowledged: neither delivered nor told, nor excused otherwise."""
     told: int = 0
     """Not delivered, and told."""
-    gone: int = 0
-    """Not delivered and not told, because the broker that kept them ended meanwhile."""
     late: int = 0
     longest_gap_s: float = 0.0
     """In which a subscriber got nothing, though something that it wants had been published."""
@@ -40,7 +38,7 @@ class Figures(msgspec.Struct):
 
     def add(self, other: "Figures") -> None:
         """Take others' figures in."""
-        for name in ("faults", "wanted", "lost", "told", "gone", "late"):
+        for name in ("faults", "wanted", "lost", "told", "late"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.longest_gap_s = max(self.longest_gap_s, other.longest_gap_s)
         self.longest_ack_s = max(self.longest_ack_s, other.longest_ack_s)

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 from penstock.errors import PenstockError
 from penstock.net.torture import strangers
@@ -9,6 +10,9 @@ from penstock.net.torture.faults import ENDING, STRANGERS, Fault
 from penstock.net.torture.networks import Network
 from penstock.net.torture.processes import BrokerProcess, broker_command, free_ports
 from penstock.net.torture.proxy import Proxy
+
+KEEP_S: Final = 10.0
+"""Seconds that brokers keep events for, and then tell who has missed some: before a round is judged."""
 
 
 class Overlay:
@@ -40,6 +44,8 @@ class Overlay:
         }
         for proxy in (*self.links, *self.doors.values()):
             await proxy.start()
+        config = self._folder / "brokers.toml"
+        config.write_text(f"[times]\nkeep = {KEEP_S}\n")
         for broker, port in enumerate(ports):
             peers = [
                 proxy.url
@@ -47,7 +53,7 @@ class Overlay:
                 if dialer == broker
             ]
             name = f"b{broker}"
-            command = broker_command(name, port, peers, self._scheme)
+            command = broker_command(name, port, peers, self._scheme, config)
             self.brokers.append(BrokerProcess(name, command, self._folder))
         # The first one compiles what has to be compiled, once.
         await self.brokers[0].start()

@@ -49,9 +49,13 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def broker_command(name: str, port: int, peers: Sequence[str], scheme: str = "covering") -> list[str]:
-    """How a broker is started."""
+def broker_command(
+    name: str, port: int, peers: Sequence[str], scheme: str = "covering", config: Path | None = None
+) -> list[str]:
+    """How a broker is started; `config`: a file of settings."""
     command = [sys.executable, "-m", "penstock", "broker", "--name", name]
+    if config is not None:
+        command += ["--config", str(config)]
     command += ["--listen", f"penstock://{LOOPBACK}:{port}"]
     for peer in peers:
         command += ["--peer", peer]

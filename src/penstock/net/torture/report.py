@@ -83,7 +83,6 @@ class Totals(msgspec.Struct, frozen=True):
     lost: int
     told: int
     given_up: int
-    gone: int
     unacknowledged: int
     duplicates: int
     unwanted: int

@@ -26,8 +26,9 @@ from penstock.net.torture.runners import Here, NewRunner
 PATIENCE: Final = 60.0
 """Seconds until all must have recovered, or have been published."""
 
-_QUIET: Final = 15.0
-"""Seconds without a delivery after which what is missing is taken to be lost."""
+_QUIET: Final = 30.0
+"""Seconds without a delivery after which what is missing is taken to be lost: by then clients have been told
+that they may have missed it, where its publisher has reported that."""
 
 _EXCUSED: Final = 3.0
 """The same, where all that is missing need not come."""

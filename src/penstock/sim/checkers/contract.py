@@ -40,6 +40,9 @@ _JUST: Final = 0.5
 _ENDING: Final = ("crash", "vanish", "stop", "drain")
 """Faults that end a broker."""
 
+_REASONS: Final = {"missed": ("expired", "unreachable"), "resumed": ("slow",), "lost": ("retries",)}
+"""The notices by which clients are told of what is lost, and the reasons by which brokers count it."""
+
 _HOLDING_UP: Final = ("stall", "pause", "sleep")
 """Faults during which what was sent may be on its way for long."""
 
@@ -80,7 +83,8 @@ class Kept(WholeChecker):
 
     holds: ClassVar[tuple[str, ...]] = (
         "An acknowledged event reaches every client whose subscription the publisher's broker knew.",
-        "A client that missed an acknowledged event is told, unless all are dead who knew of it.",
+        "A client that missed an acknowledged event is told, unless all are dead who knew of it, "
+        "or nobody at the publisher's new broker ever knew of the client.",
         "No client gets an event twice for one subscription.",
         "Every published event is acknowledged, rejected, or reported as failed in the end.",
         "Who is away for less than `keep` misses nothing, within `keep_bytes`.",
@@ -99,9 +103,10 @@ class Kept(WholeChecker):
         """Events that clients missed and were told of."""
         self.missed: Counter[str] = Counter()
         self.missed_in_vain: Counter[str] = Counter()
-        self.missed_by_others: Counter[str] = Counter()
-        """How often clients were told that they missed something, how often in vain, and how often because of
-        events that were dropped but were for others, by the kind of fault that led to it."""
+        self.missed_with_count: Counter[str] = Counter()
+        """How often clients were told that they missed something, how often in vain, and how often of these
+        with a number, by the kind of fault that led to it. Whoever said the number knows of events that were
+        dropped, or acknowledged at a broker that is lost; not who wanted them."""
         self._missed: list[tuple[str, str, int]] = []
         self._missing: set[str] = set()
         """The clients that were told so, after which kind of fault, of how many events; and those that did
@@ -117,6 +122,8 @@ class Kept(WholeChecker):
         self._filters: dict[tuple[str, Key], list[tuple[float, Predicate]]] = {}
         """All that a subscription has been, and since when."""
         self._told: dict[str, list[tuple[float, str]]] = {}
+        self._numbers: list[tuple[float, str, int]] = []
+        """What clients were told, when, and of how many events."""
         self._last_calm = 0.0
         self._homes: dict[str, str] = {}
         self._reach: dict[str, frozenset[str]] = {}
@@ -190,6 +197,7 @@ class Kept(WholeChecker):
 
     def on_notice(self, client: Client, notice: Notice, now: float) -> None:  # noqa: D102
         self._told.setdefault(client.name, []).append((now, notice.kind))
+        self._numbers.append((now, notice.kind, notice.count))
         if notice.kind == "missed":
             self._look_at_missed(client, notice.count, now)
 
@@ -259,7 +267,7 @@ class Kept(WholeChecker):
         self.excused["missed, told in vain"] += len(in_vain)
         self.missed.update(cause for _name, cause, _count in self._missed)
         self.missed_in_vain.update(cause for cause, _count in in_vain)
-        self.missed_by_others.update(cause for cause, count in in_vain if count)
+        self.missed_with_count.update(cause for cause, count in in_vain if count)
         self._missed, self._missing = [], set()
         self._judged |= self._sent.keys()
         self._sent.clear()
@@ -314,12 +322,27 @@ class Kept(WholeChecker):
     def _uncounted(self) -> Iterator[str]:
         """What was acknowledged and missed is counted by a broker, unless the broker is no more."""
         nodes = [whole.node for whole in self.network.nodes.values() if whole.node]
-        counted = sum(sum(node.runtime.lost.values()) for node in nodes)
+        counted: Counter[str] = Counter()
+        for node in nodes:
+            counted.update(node.runtime.lost)
+        yield from self._told_and_uncounted(counted)
         died = any(fault.kind in _ENDING for fault in self.network.timeline.faults)
         # Of those who stayed out of reach, nobody knows how many it was.
-        unknown = any(node.runtime.lost["unreachable"] for node in nodes)
-        if len(self._lost) > counted and not died and not unknown:
-            yield f"{len(self._lost)} acknowledged events were missed, and brokers count {counted} as lost"
+        if len(self._lost) > counted.total() and not died and not counted["unreachable"]:
+            missed = f"{len(self._lost)} acknowledged events were missed"
+            yield f"{missed}, and brokers count {counted.total()} as lost"
+
+    def _told_and_uncounted(self, counted: Counter[str]) -> Iterator[str]:
+        """By reason: of as many events as brokers have told clients, since one of them last ended."""
+        drain = self.network.times.drain + _REJOINING
+        faults = [fault for fault in self.network.timeline.faults if fault.kind in _ENDING]
+        ends = (fault.ended if fault.ended < _FOREVER else fault.began + drain for fault in faults)
+        ended = max(ends, default=-_FOREVER)
+        for kind, reasons in _REASONS.items():
+            told = sum(count for at, one, count in self._numbers if at > ended and one == kind)
+            found = sum(counted[reason] for reason in reasons)
+            if told > found:
+                yield f"clients were told `{kind}` of {told} events, and brokers count {found} as lost"
 
     def _excuse(self, sent: Sent, settled_at: float, client: WholeClient) -> str:
         """Why the contract lets a client miss an event; "" if it does not."""

@@ -78,7 +78,7 @@ class WholePlay(Player):
         outcome.checked += self._kept.checked
         outcome.excused = {why: count for why, count in self._kept.excused.items() if count}
         outcome.missed, outcome.missed_in_vain = dict(self._kept.missed), dict(self._kept.missed_in_vain)
-        outcome.missed_by_others = dict(self._kept.missed_by_others)
+        outcome.missed_with_count = dict(self._kept.missed_with_count)
         outcome.faults_by_kind = self._counted()
         return outcome
 
