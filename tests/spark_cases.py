@@ -1,6 +1,7 @@
 """Random record batches with all types that events may come in, and what each row is as an event."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from brute import State
 from matching_cases import LONGER
 from penstock.model.values import Time
+from penstock.spark.workers import Found
 from strategies import BOOLS, NUMBERS, STRINGS, TIMES
 
 DAY = 86_400 * 10**9
@@ -120,3 +122,9 @@ def expected(subscriptions: list[tuple[str, Any]], rows: Rows, holds: Callable[.
         sorted({key for key, expression in subscriptions if holds(expression, event)})
         for event in rows.events
     ]
+
+
+def lists_of(found: Found) -> list[list[str]]:
+    """The ids of each event."""
+    ids, offsets = found.ids.to_pylist(), found.offsets.tolist()
+    return [ids[first:last] for first, last in pairwise(offsets)]

@@ -4,6 +4,7 @@ Nothing here depends on how long anything takes.
 """
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -81,7 +82,9 @@ def test_every_scenario_says_all_it_should(name: str) -> None:
     assert (outcome.start is not None) == isinstance(scenario, StartScenario)
     document = json.loads(msgspec.json.encode(matching.document([outcome], QUIET)))
     assert document["machine"]["cpus"] >= 1
-    assert [row["met"] for row in document["scenarios"][0]["results"]] == [r.met for r in outcome.results]
+    assert [row["met"] for row in document["scenarios"][0]["results"]] == [None] * len(outcome.results)
+    full = matching.document([outcome], msgspec.structs.replace(QUIET, scale=1.0))["scenarios"]
+    assert [row["met"] for row in full[0]["results"]] == [r.met for r in outcome.results]  # type: ignore[index]
 
 
 def test_every_bar_of_the_project_is_in_a_scenario() -> None:
@@ -272,11 +275,18 @@ def test_the_command_prints_a_table_and_draws_plots(
     printed = capsys.readouterr().out
     assert "rules" in printed
     assert "events/s" in printed
-    assert "scaled by 0.001" in printed
+    assert (
+        "scaled by 0.001; the bars are those of the full size, so none is said to be met or missed" in printed
+    )
+    assert not re.search(r"(met|missed) *$", printed, re.MULTILINE)
     assert [path.name for path in tmp_path.iterdir()] == ["growth.png"]
     assert main([*arguments[:-2], "--json", "--scenario", "rules"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [made["scenario"] for made in document["scenarios"]] == ["rules"]
+    assert all(row["met"] is None for made in document["scenarios"] for row in made["results"])
+    # In full size they are. The scenario is as small as before.
+    assert main(["bench", "matching", "--no-others", "--scenario", "rules"]) == 0
+    assert re.search(r"(met|missed) *$", capsys.readouterr().out, re.MULTILINE)
     assert main(["bench", "matching", "--scenario", "nothing"]) == 2
     assert "there is no scenario 'nothing'" in capsys.readouterr().err
 

@@ -78,7 +78,7 @@ def test_every_trial_is_cold_and_then_warm_and_answers_are_compared(
     seen = []
 
     @contextmanager
-    def fake(_wheel: object) -> Iterator[Fake]:
+    def fake(_wheel: object, _extras: object) -> Iterator[Fake]:
         yield Fake()
 
     def trial(installation: Fake) -> Figure:
@@ -95,17 +95,57 @@ def test_every_trial_is_cold_and_then_warm_and_answers_are_compared(
         assert status == 2
         assert "tiny: the answers without kernels and with them differ" in told.err
         return
-    assert (status, seen) == (0, [False, False, True, True])
-    assert "tiny: the first answer takes more than 3 s cold." in told.out
-    assert main(["bench", "start", "--only", "tiny", "--rules", "3", "--events", "3", "--json"]) == 0
+    # A bar that is missed is a status.
+    assert (status, seen) == (1, [False, False, True, True])
+    assert "tiny: the first answer takes more than 3 s cold (missed)." in told.out
+    assert main(["bench", "start", "--only", "tiny", "--rules", "3", "--events", "3", "--json"]) == 1
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row == {
         "name": "tiny",
+        "met": False,
         "cold_first_s": 4.0,
         "cold_all_s": 5.0,
         "warm_first_s": 0.5,
         "warm_all_s": 5.0,
     }
+
+
+def test_a_large_job_has_no_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    @contextmanager
+    def fake(_wheel: object, _extras: object) -> Iterator[Fake]:
+        yield Fake()
+
+    monkeypatch.setattr(command, "installed", fake)
+    figure = Figure(first=2.0, all=50.0, answer=b"")
+    monkeypatch.setattr(trials, "tiny", lambda _installation: figure)
+    monkeypatch.setattr(trials, "large", lambda _rules, _events: lambda _installation: figure)
+    assert main(["bench", "start", "--only", "tiny", "--only", "large"]) == 0
+    told = capsys.readouterr().out
+    assert "tiny: the first answer takes at most 3 s cold (met)." in told
+    assert "large: the first" not in told
+
+
+def test_pip_installs_a_wheel_into_a_virtual_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel = tmp_path / "penstock-0-py3-none-any.whl"
+    facts = {
+        "METADATA": "Metadata-Version: 2.1\nName: penstock\nVersion: 0\nProvides-Extra: server\n",
+        "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "RECORD": "",
+    }
+    with zipfile.ZipFile(wheel, "w") as packed:
+        packed.writestr("penstock/__init__.py", "import sys; print(sys.prefix, __file__)\n")
+        for name, text in facts.items():
+            packed.writestr(f"penstock-0.dist-info/{name}", text)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with installed(wheel, ["server"]) as fresh:
+        prefix, file = fresh.run("-c", "import penstock").decode().split()
+        assert Path(prefix) == fresh.folder / "venv"
+        assert Path(file).is_relative_to(prefix)
+    assert main(["bench", "start", "--only", "tiny", "--venv"]) == 2
+    assert "--venv installs a wheel: give --wheel FILE" in capsys.readouterr().err
 
 
 def test_a_wheel_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:

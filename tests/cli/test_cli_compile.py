@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from cold_kernels import Cold
-from penstock.cli import kernels
-from penstock.cli.kernels import note_if_interpreting, wait_for_kernels
 from penstock.cli.main import main
+from penstock.matching import arrival
 from penstock.matching.arrival import KERNELS
 
 Capture = pytest.CaptureFixture[bytes]
@@ -204,8 +203,7 @@ def test_a_folder_is_not_compiled_again(capsysbinary: Capture) -> None:
 def _cold() -> Iterator[None]:
     """There are no kernels; what a process says once, it has not said."""
     assert KERNELS.wait()
-    for said in (wait_for_kernels, note_if_interpreting):
-        said.cache_clear()
+    arrival._told.clear()
     with Cold():
         yield
 
@@ -226,7 +224,7 @@ def test_who_waits_for_kernels_is_told_so(capsysbinary: Capture) -> None:
 def test_the_interpreter_answers_meanwhile_and_a_terminal_is_told_so(
     is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
 ) -> None:
-    monkeypatch.setattr(kernels, "_is_on_terminal", lambda: is_terminal)
+    monkeypatch.setattr(arrival, "is_on_terminal", lambda: is_terminal)
     assert match("s.jsonl") == 0
     cold = capsysbinary.readouterr()
     note = b"penstock: note: kernels are being compiled in the background; until then "
@@ -241,7 +239,7 @@ def test_the_interpreter_answers_meanwhile_and_a_terminal_is_told_so(
 def test_mistakes_are_told_before_kernels_are_spoken_of(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
 ) -> None:
-    monkeypatch.setattr(kernels, "_is_on_terminal", lambda: True)
+    monkeypatch.setattr(arrival, "is_on_terminal", lambda: True)
     Path("s.jsonl").write_text('{"id": "only", "filter": "delay ="}\n')
     assert match("s.jsonl") == 2
     assert capsysbinary.readouterr().err.startswith(b"penstock: s.jsonl:1: column 8: ")

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from penstock import Matcher
 from penstock.spark import builder, route, save_table
 
+ROUTE_ONLY = "PENSTOCK_ROUTE_ONLY" in os.environ
 RULES = {f"r{n:03}": f"x = {n % 7} and y > {n % 11}" for n in range(60)}
 
 
@@ -39,7 +40,7 @@ def main(master: str, folder: str) -> None:
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
         "spark.cores.max": "2",
-        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "spark.executorEnv.PYTHONPATH": os.environ["PENSTOCK_EXECUTORS_PATH"],
         # Both executors, not the one that was there first.
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
@@ -48,6 +49,9 @@ def main(master: str, folder: str) -> None:
     session.sparkContext.setLogLevel("ERROR")
     events = session.range(0, 400, 1, 4).selectExpr("id as n", "id % 7 as x", "id % 13 as y")
     rules = session.createDataFrame(list(RULES.items()), "id string, filter string")
+    if ROUTE_ONLY:
+        # It fails before a job is started.
+        route(events, rules)
     matcher = Matcher(RULES)
     expected = {}
     for row in events.collect():

@@ -12,7 +12,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from fresh_installation import folder_of_kernels, installed_anew
 from patience import HANGS
+from penstock.matching.arrival import KERNELS
 from penstock.spark.java import find_java
 
 
@@ -72,11 +74,14 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_cluster_of_two_workers_gives_the_answers_of_one_process(cluster: str, tmp_path: Path) -> None:
+    assert KERNELS.wait()
+    # Executors run an installation of their own, in which nothing is compiled.
+    path = os.pathsep.join([installed_anew(tmp_path / "executors")["PYTHONPATH"], *filter(None, sys.path)])
     script = Path(__file__).with_name("cluster_driver.py")
     ended = subprocess.run(
         [sys.executable, str(script), cluster, str(tmp_path / "tables")],
         capture_output=True,
-        env=_environment(),
+        env=_environment() | {"PENSTOCK_EXECUTORS_PATH": path},
         timeout=HANGS,
         check=False,
     )
@@ -85,3 +90,24 @@ def test_a_cluster_of_two_workers_gives_the_answers_of_one_process(cluster: str,
     assert told.pop("expected") > 100
     assert told.pop("executors") == 2
     assert told == dict.fromkeys(told, True)
+    # The driver has sent its kernels, and nobody has compiled any.
+    kernels = folder_of_kernels(tmp_path / "executors")
+    assert len(list(kernels.glob("arrived-*/*.complete"))) == 1
+    assert not list(kernels.glob("*.nbc"))
+
+
+def test_where_workers_cannot_run_their_python_one_sentence_says_so(cluster: str, tmp_path: Path) -> None:
+    script = Path(__file__).with_name("cluster_driver.py")
+    ended = subprocess.run(
+        [sys.executable, str(script), cluster, str(tmp_path / "tables")],
+        capture_output=True,
+        env=_environment()
+        | {"PYSPARK_PYTHON": "/nowhere/python", "PENSTOCK_ROUTE_ONLY": "1", "PENSTOCK_EXECUTORS_PATH": ""},
+        timeout=HANGS,
+        check=False,
+    )
+    assert ended.returncode == 1
+    last = ended.stderr.decode().strip().rpartition("\n")[2]
+    assert last.startswith(
+        "penstock.errors.InputError: workers cannot run /nowhere/python (PYSPARK_PYTHON): set "
+    )

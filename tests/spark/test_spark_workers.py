@@ -19,7 +19,7 @@ from penstock.matching.matcher import Matcher
 from penstock.spark import workers
 from penstock.spark.encoding import cut, encoded, joined, pack, unpack, write_block
 from penstock.spark.workers import Block, Found, gathered, give_ids, give_lists, give_rows, in_pieces, match
-from spark_cases import Rows, expected, rows
+from spark_cases import Rows, expected, lists_of, rows
 from strategies import all_constraints
 
 pytestmark = pytest.mark.usefixtures("_no_sync")
@@ -55,12 +55,6 @@ def blocks_of(subscriptions: Subscriptions, blocks: int, pieces: int, folder: Pa
         matcher.add_columns(part.columns, part.ids)
         loaded.append(Block(matcher, part.subscribers))
     return loaded
-
-
-def lists_of(found: Found) -> list[list[str]]:
-    """The ids of each event."""
-    ids, offsets = found.ids.to_pylist(), found.offsets.tolist()
-    return [ids[first:last] for first, last in pairwise(offsets)]
 
 
 def check(subscriptions: Subscriptions, given: Rows, blocks: list[Block]) -> None:

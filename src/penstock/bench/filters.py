@@ -28,6 +28,9 @@ _PAIRS = 20_000
 _BATCH = 10
 
 
+Item = TypeVar("Item")
+
+
 class Result(msgspec.Struct, frozen=True):
     """One line of the benchmark."""
 
@@ -43,11 +46,13 @@ class Result(msgspec.Struct, frozen=True):
         return self.measured >= self.bar if self.at_least else self.measured <= self.bar
 
 
-def run(options: argparse.Namespace) -> int:
+_Trial = tuple[str, Callable[[], Result]]
+_Relation = Callable[[Predicate, Predicate], bool]
+
+
+def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Run all and print a table, or JSON."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"parsing, then loading {options.count:,} filters: this takes a minute or so\n")
-    results = measure(options.count, options.seed)
+    results = measure(options.count, options.seed, say)
     if options.json:
         plain = [{**msgspec.structs.asdict(result), "met": result.met} for result in results]
         document = {"python": platform.python_version(), "machine": platform.machine(), "results": plain}
@@ -57,30 +62,42 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def measure(count: int, seed: int) -> list[Result]:
+def measure(count: int, seed: int, say: Callable[[str], None] = lambda _what: None) -> list[Result]:
     """Measure everything: `count` filters for the bulk load, a seed for all that is random."""
+    trials = _trials(count, seed, say)
+    results: list[Result] = []
+    for at, (what, trial) in enumerate(trials, 1):
+        say(f"{what} ({at} of {len(trials)})")
+        results.append(trial())
+    return results
+
+
+def _trials(count: int, seed: int, say: Callable[[str], None]) -> list[_Trial]:
+    """What is measured, and how."""
+    say("drawing filters")
     texts = list(islice(simple_sql(seed), min(_TEXTS, count)))
     one = [text for text in texts if " and " not in text]
     predicates = [parse(text) for text in texts]
     printed = [predicate.to_json() for predicate in predicates]
-    results = [
-        _rate("parse SQL, 1 constraint", parse, one, 50_000),
-        _rate("parse SQL, 1 to 4 constraints", parse, texts, 50_000),
-        _rate("print SQL", Predicate.to_sql, predicates, 20_000),
-        _rate("parse JSON form", lambda text: parse(text, "json"), printed, 17_000),
-        _bulk(count, seed),
-    ]
     pairs = list(pairwise(predicates[: _PAIRS + 1]))
     narrower = [(f, parse(f"({g}) and extra = 1")) for g, f in zip(texts, predicates, strict=False)][:_PAIRS]
+
+    def rate(name: str, work: Callable[[Item], object], items: list[Item], bar: float) -> _Trial:
+        return name, lambda: _rate(name, work, items, bar)
+
+    def median(name: str, relation: _Relation, pairs: list[tuple[Predicate, Predicate]]) -> _Trial:
+        return name, lambda: _median(name, relation, pairs, 10.0)
+
     return [
-        *results,
-        _median("covers, random pairs (mostly false)", covers, pairs, 10.0),
-        _median("covers, pairs that do cover", covers, narrower, 10.0),
-        _median("overlaps, random pairs", overlaps, pairs, 10.0),
+        rate("parse SQL, 1 constraint", parse, one, 50_000),
+        rate("parse SQL, 1 to 4 constraints", parse, texts, 50_000),
+        rate("print SQL", Predicate.to_sql, predicates, 20_000),
+        rate("parse JSON form", lambda text: parse(text, "json"), printed, 17_000),
+        (f"load {count:,} filters in JSON form", lambda: _bulk(count, seed)),
+        median("covers, random pairs (mostly false)", covers, pairs),
+        median("covers, pairs that do cover", covers, narrower),
+        median("overlaps, random pairs", overlaps, pairs),
     ]
-
-
-Item = TypeVar("Item")
 
 
 def _rate(name: str, work: Callable[[Item], object], items: list[Item], bar: float) -> Result:
@@ -117,7 +134,7 @@ def _bulk(count: int, seed: int) -> Result:
 
 def _median(
     name: str,
-    relation: Callable[[Predicate, Predicate], bool],
+    relation: _Relation,
     pairs: Iterable[tuple[Predicate, Predicate]],
     bar: float,
 ) -> Result:

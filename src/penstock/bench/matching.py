@@ -95,6 +95,11 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     budget_seconds: float = 20.0
     """For each of the other engines in each scenario."""
 
+    @property
+    def judges(self) -> bool:
+        """Whether bars are met or missed: with fewer filters than they are for, all are."""
+        return self.scale >= 1
+
 
 def run(options: argparse.Namespace) -> int:
     """Run the scenarios asked for, and print a table, or JSON."""
@@ -291,7 +296,8 @@ def document(outcomes: list[Outcome], choices: Choices) -> dict[str, object]:
     plain = msgspec.to_builtins(outcomes)
     for made, outcome in zip(plain, outcomes, strict=True):
         for row, result in zip(made["results"], outcome.results, strict=True):
-            row.update(met=result.met, goal_met=result.goal_met)
+            judged = (result.met, result.goal_met) if choices.judges else (None, None)
+            row.update(zip(("met", "goal_met"), judged, strict=True))
         for row, comparison in zip(made["comparisons"], outcome.comparisons, strict=True):
             row.update(ratio=comparison.ratio)
     return {"machine": measures.facts(), "scale": choices.scale, "scenarios": plain}
@@ -308,14 +314,15 @@ def _print(outcomes: list[Outcome], choices: Choices) -> None:
     console = Console() if sys.stdout.isatty() else Console(width=120)
     console.print(", ".join(f"{name} {value}" for name, value in measures.facts().items()), highlight=False)
     if choices.scale != 1:
-        console.print(f"Filters are scaled by {choices.scale:g}; the bars are those of the full size.")
-    _print_results(console, outcomes)
+        told = "" if choices.judges else ", so none is said to be met or missed"
+        console.print(f"Filters are scaled by {choices.scale:g}; the bars are those of the full size{told}.")
+    _print_results(console, outcomes, choices)
     _print_comparisons(
         console, [row for outcome in outcomes for row in outcome.comparisons], choices.budget_seconds
     )
 
 
-def _print_results(console: "Console", outcomes: list[Outcome]) -> None:
+def _print_results(console: "Console", outcomes: list[Outcome], choices: Choices) -> None:
     from rich import box
     from rich.table import Table
 
@@ -329,6 +336,7 @@ def _print_results(console: "Console", outcomes: list[Outcome]) -> None:
         for result in outcome.results:
             sign = "≥" if result.at_least else "≤"
             verdict = "goal met" if result.goal_met else "met" if result.met else "missed"
+            verdict = verdict if choices.judges else ""
             table.add_row(
                 outcome.scenario,
                 f"{outcome.filters:,}",

@@ -6,6 +6,14 @@ from penstock.cli.kernels import wait_for_kernels
 from penstock.cli.progress import progress, telling
 
 
+def filters(options: argparse.Namespace) -> int:
+    """Parse, load and compare filters."""
+    from penstock.bench.filters import run
+
+    with telling("filters") as say:
+        return run(options, say)
+
+
 def matching(options: argparse.Namespace) -> int:
     """Run the scenarios; where kernels have to be compiled before, say so."""
     from penstock.bench.matching import run

@@ -348,7 +348,7 @@ def _add_bench(commands: "_Commands[argparse.ArgumentParser]") -> None:
     )
     filters.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the generated filters (1)")
     filters.add_argument("--json", action="store_true", help="print the results as JSON")
-    filters.set_defaults(run=_command("bench.filters", "run"))
+    filters.set_defaults(run=_command("cli.bench", "filters"))
     summary = "measure the covering tables of a router: poset-derived forest and filters poset"
     examples = "  penstock bench routing --count 10000\n  penstock bench routing --table forest\n"
     routing = _add(kinds, "routing", summary, examples)

@@ -19,7 +19,8 @@ def progress(
 
     amount: bars.ProgressColumn = bars.DownloadColumn() if unit == "bytes" else bars.MofNCompleteColumn()
     columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), amount, bars.TimeRemainingColumn())
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    out = Console(stderr=True)
+    with bars.Progress(*columns, console=out, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task(what, total=total)
         # Drawing costs more than matching: report a step in a hundred only.
         pending, step = 0, (total or 2**22) // 100 + 1
@@ -41,8 +42,14 @@ def telling(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda _text: None
         return
     from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(what)) as status:
-        # What is done may have brackets, which are not meant for the printer.
-        yield lambda text: status.update(Text(f"{what}: {text}"))
+    # What is done may have brackets, which are not meant for the printer.
+    spinner = Spinner("dots", Text(what), style="status.spinner")
+    # Output goes above the line where both are on one terminal. In a file it would be missing.
+    to_terminal = sys.stdout.isatty()
+    out = Console(stderr=True)
+    with Live(spinner, console=out, refresh_per_second=10, transient=True, redirect_stdout=to_terminal):
+        yield lambda text: spinner.update(text=Text(f"{what}: {text}"))

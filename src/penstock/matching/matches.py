@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from operator import index
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,16 @@ class Matches:
         numbers = self.numbers.copy()
         sort_runs(self.offsets, numbers, rank)
         return self._with(self.offsets, numbers)
+
+    def places(self, place: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The places of all ids, sorted for each event; `place` has that of each number of an id."""
+        if is_interpreting():
+            found = place[self.numbers]
+            event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+            return found[np.lexsort((found, event))]
+        from penstock.matching.kernels.results import sort_places
+
+        return cast("NDArray[np.int64]", sort_places(self.offsets, self.numbers, place))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

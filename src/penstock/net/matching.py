@@ -7,7 +7,8 @@ its names.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -19,7 +20,7 @@ from penstock.filters.disagreements import IDS_SHOWN
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import overlaps
 from penstock.matching import warming
-from penstock.matching.arrival import is_interpreting
+from penstock.matching.arrival import INTERPRETING, KERNELS, is_interpreting, tell
 from penstock.matching.computed import name_of
 from penstock.matching.matcher import Matcher
 from penstock.matching.times import TimeTexts
@@ -59,9 +60,15 @@ _CHECKERS_MAX: Final = 1_000
 """Predicates for which a matcher of their own is kept ready: advertisements and grants in use."""
 
 
-def warm() -> None:
-    """Load the kernels before anybody waits for them, if there are any: they may be on their way."""
+def warm(is_wanted: Callable[[], bool] = lambda: True) -> None:
+    """Load the kernels before anybody waits for them, if there are any: they may be on their way.
+
+    In another thread than `is_wanted` is decided in: ends soon after nobody wants them any more.
+    """
     if is_interpreting():
+        tell(INTERPRETING)
+        return
+    if not KERNELS.have(is_wanted):
         return
     block = Block.of(Header("", ""), [1], [encode_event(Event({"a": 1, "b": "x"}))])
     warming.warm(lambda matcher: matcher.match_packed(block.data, block.offsets))
@@ -120,14 +127,17 @@ class EngineMatching:
         self._texts = TimeTexts(times, by_rules=False)
         self.sees_all = False
         """Whether events that were published elsewhere count for `disagreements`: where all of them come."""
-        self._shards = [Shard(self._texts)]
-        """The last one takes what comes."""
         self._numbers: dict[Predicate, int] = {}
         self._known: list[Predicate | None] = []
         self._shard_of: list[Shard] = []
         self._free: list[int] = []
         self._checkers: OrderedDict[Predicate, Matcher | int] = OrderedDict()
         """A matcher, or how often there was no need of one."""
+
+    @cached_property
+    def _shards(self) -> list[Shard]:
+        """The last one takes what comes. The first is made when it is asked for: it may wait for kernels."""
+        return [Shard(self._texts)]
 
     def __len__(self) -> int:
         return len(self._numbers)

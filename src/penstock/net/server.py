@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import threading
 import time
 from contextlib import suppress
 from functools import partial
@@ -71,8 +72,7 @@ class Server:
 
     async def start(self) -> None:
         """Listen, connect to the peers, and let time pass. Raises NetworkError or InputError."""
-        # In a thread, so that signals are heeded meanwhile.
-        await asyncio.to_thread(warm)
+        await self._warm()
         try:
             for url in self.config.listen:
                 await self._listen(parse_url(url))
@@ -84,6 +84,14 @@ class Server:
             raise
         if self.config.gateway.listen:
             await self._open_gateway()
+
+    async def _warm(self) -> None:
+        """Have kernels loaded, in a thread, so that signals are heeded meanwhile; it ends when this does."""
+        unwanted = threading.Event()
+        try:
+            await asyncio.to_thread(warm, lambda: not unwanted.is_set())
+        finally:
+            unwanted.set()
 
     async def _listen(self, address: Address) -> None:
         loop = asyncio.get_running_loop()

@@ -10,6 +10,8 @@ of them is first asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from penstock.spark import python
+
 if TYPE_CHECKING:
     from penstock.spark.analysis.covering import covering
     from penstock.spark.analysis.merging import merge_candidates
@@ -80,6 +82,9 @@ _HOMES = {
     "sweep": "analysis.sweep",
     "use": "python",
 }
+
+
+python.on_import()
 
 
 def __getattr__(name: str) -> object:

@@ -13,9 +13,11 @@ import msgspec
 
 from penstock.errors import printable
 from penstock.filters.disagreements import Disagreement, refuse
+from penstock.matching.arrival import is_interpreting
 from penstock.model.schema import Attribute, Schema
 from penstock.model.values import Family
 from penstock.spark.events import attributes_of
+from penstock.spark.rules import load_block
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -45,13 +47,12 @@ def _leaves(columns: "StructType", prefix: str) -> Iterator[tuple[str, str]]:
 
 def disagreements(table: "Table", columns: "StructType") -> list[Disagreement]:
     """What the rules of a table and the columns of events disagree about, in the order of attributes."""
-    from penstock.matching.matcher import Matcher
-
     schema = schema_of(columns).reading_times(table.times)
-    matchers = [Matcher.load(folder, learn=False) for folder in table.folders]
+    matchers = [load_block(folder) for folder in table.folders]
     merged: dict[tuple[str, str], Disagreement] = {}
     texts = _kept_texts(table, schema)
-    if not texts and _fit(table, schema, matchers):
+    # Compiled tables are looked at by columns. While there are none, rules are few.
+    if not texts and not is_interpreting() and _fit(table, schema, matchers):
         return []
     for matcher in matchers:
         for one in matcher.check(schema, basis="columns"):

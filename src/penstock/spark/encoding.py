@@ -6,6 +6,7 @@ Parsing is Python, and takes most of the time: workers do it, each for its rows.
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,8 +16,10 @@ import numpy as np
 from penstock.errors import FilterError, InputError, PenstockError
 from penstock.filters.filter import NEVER
 from penstock.filters.parsing import Language, parse
+from penstock.matching.arrival import INTERPRETING, is_interpreting, tell
 from penstock.matching.columns import Columns, ColumnsBuilder, concatenate, take
 from penstock.model.names import check_id, is_unicode
+from penstock.spark.rules import Rules, are_few, write_rules
 from penstock.spark.tables import BlockFacts, facts_of, write_subscribers
 
 if TYPE_CHECKING:
@@ -53,6 +56,9 @@ class Piece(msgspec.Struct, frozen=True):
     subscribers: list[str | None] | None
     columns: Columns
     rejected: list[Rejected]
+    language: Language = "sql"
+    texts: list[str] | None = None
+    """The filters as they were given, if they are few."""
 
 
 class _Packed(msgspec.Struct):
@@ -65,12 +71,15 @@ class _Packed(msgspec.Struct):
     patterns: list[bytes]
     arrays: dict[str, bytes]
     rejected: list[Rejected]
+    language: Language
+    texts: list[str] | None
 
 
 def encoded(rows: Iterable[Sequence[Any]], language: Language, *, subscribers: bool) -> Piece:
     """Rows (id, filter) or (id, filter, subscriber) as a piece; what is no subscription is put aside."""
     ids: list[str] = []
     owners: list[str | None] = []
+    texts: list[str] = []
     rejected: list[Rejected] = []
     builder = ColumnsBuilder({})
     known: dict[str, Any] = {}
@@ -90,9 +99,11 @@ def encoded(rows: Iterable[Sequence[Any]], language: Language, *, subscribers: b
         for each in filters:
             builder.add(len(ids), each)
         ids.append(key)
+        texts.append(row[1])
         if subscribers:
             owners.append(row[2])
-    return Piece(ids, owners if subscribers else None, builder.build(), rejected)
+    kept = texts if are_few(texts) else None
+    return Piece(ids, owners if subscribers else None, builder.build(), rejected, language, kept)
 
 
 def _text_of(given: object) -> str:
@@ -120,6 +131,8 @@ def pack(piece: Piece) -> bytes:
             patterns=[pattern.encode("utf-8", "surrogatepass") for pattern in columns.patterns],
             arrays={name: getattr(columns, name).astype(kind).tobytes() for name, kind in _ARRAYS.items()},
             rejected=piece.rejected,
+            language=piece.language,
+            texts=piece.texts,
         )
     )
 
@@ -133,7 +146,7 @@ def unpack(data: bytes) -> Piece:
     }
     patterns = [pattern.decode("utf-8", "surrogatepass") for pattern in found.patterns]
     columns = Columns(names=found.names, literals=found.literals, patterns=patterns, **arrays)
-    return Piece(found.ids, found.subscribers, columns, found.rejected)
+    return Piece(found.ids, found.subscribers, columns, found.rejected, found.language, found.texts)
 
 
 def pieces(batches: "Iterable[pa.RecordBatch]", language: Language, *, subscribers: bool) -> Iterator[Piece]:
@@ -162,6 +175,8 @@ class Joined(NamedTuple):
     subscribers: "pa.Array | None"
     columns: Columns
     """`columns.ids` are places in `ids`; filters are in their order."""
+    rules: Rules | None = None
+    """The same as text, if they are few."""
 
 
 def joined(parts: Sequence[Piece]) -> Joined:
@@ -190,7 +205,17 @@ def joined(parts: Sequence[Piece]) -> Joined:
         row += len(part.ids)
     columns = concatenate(renumbered, list(names))
     columns = take(columns, np.argsort(columns.ids, kind="stable"))
-    return Joined(ids.take(order), _subscribers(parts, place_of_row, len(ids)), columns)
+    return Joined(ids.take(order), _subscribers(parts, place_of_row, len(ids)), columns, _rules(parts))
+
+
+def _rules(parts: Sequence[Piece]) -> Rules | None:
+    """All rules as text, in the order of ids; those of one id as they came."""
+    if any(part.texts is None for part in parts):
+        return None
+    rules = [pair for part in parts for pair in zip(part.ids, part.texts or (), strict=True)]
+    rules.sort(key=itemgetter(0))
+    found = Rules(parts[0].language, rules)
+    return found if found.are_few else None
 
 
 def _subscribers(parts: Sequence[Piece], place_of_row: Any, count: int) -> "pa.Array | None":
@@ -216,14 +241,22 @@ def write_block(given: Joined, folder: Path, sample: "pa.Table | None" = None) -
     """Compile subscriptions and write them into a folder; `sample`: events to learn from."""
     from penstock.matching.matcher import Matcher
 
-    matcher = Matcher()
-    matcher.add_columns(given.columns, given.ids)
-    if sample is not None and sample.num_rows:
-        matcher.learn(sample, unsupported="skip")
-    matcher.save(folder)
+    if given.rules is not None and is_interpreting():
+        # Without arrays, and without what a sample tells: for few rules it makes no difference.
+        tell(INTERPRETING)
+        matcher = Matcher(given.rules)
+        folder.mkdir(parents=True)
+    else:
+        matcher = Matcher()
+        matcher.add_columns(given.columns, given.ids)
+        if sample is not None and sample.num_rows:
+            matcher.learn(sample, unsupported="skip")
+        matcher.save(folder)
+    if given.rules is not None:
+        write_rules(folder, msgspec.structs.replace(given.rules, asked=matcher.asked))
     if given.subscribers is not None:
         write_subscribers(folder, given.subscribers)
-    return facts_of(matcher, folder, folder.name)
+    return facts_of(matcher, folder, folder.name, given.columns.filters)
 
 
 def cut(given: Joined, blocks: int) -> list[Joined]:
@@ -238,8 +271,16 @@ def cut(given: Joined, blocks: int) -> list[Joined]:
         columns = take(given.columns, np.arange(begin, end))
         subscribers = None if given.subscribers is None else given.subscribers[first:last]
         columns = columns._replace(ids=(columns.ids - first).astype(np.int32))
-        made.append(Joined(given.ids[first:last], subscribers, columns))
+        made.append(Joined(given.ids[first:last], subscribers, columns, _between(given, first, last)))
     return made
+
+
+def _between(given: Joined, first: int, last: int) -> Rules | None:
+    """The rules as text of ids that are next to each other."""
+    if given.rules is None:
+        return None
+    ids = set(given.ids[first:last].to_pylist())
+    return Rules(given.rules.language, [rule for rule in given.rules.rules if rule[0] in ids])
 
 
 def refusal(rejected: Sequence[Rejected], of: int, count: int | None = None) -> FilterError:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.spark.rules import load_block
 from penstock.spark.tables import Table
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ def expectations(profile: "DataFrame", table: Table) -> tuple[int, float]:
 
     Attributes are drawn each for itself, as the profile knows nothing of what goes with what.
     """
-    from penstock.matching.matcher import Matcher
     from penstock.spark.analysis.distributions import read_profile, sample_events
 
     known = read_profile(profile)
@@ -24,7 +24,6 @@ def expectations(profile: "DataFrame", table: Table) -> tuple[int, float]:
     if not sample.num_rows:
         return 0, 1.0
     found = sum(
-        len(Matcher.load(folder, learn=False).match_batch(sample, unsupported="skip").numbers)
-        for folder in table.folders
+        len(load_block(folder).match_batch(sample, unsupported="skip").numbers) for folder in table.folders
     )
     return max(one.rows for one in known), found / sample.num_rows

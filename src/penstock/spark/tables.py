@@ -4,7 +4,9 @@
       v000001/ …
       v000002/
         table.json            what is in it; written last
-        block-00000/          a saved matcher (`Matcher.save`), and `subscribers-….arrow` where there are any
+        block-00000/          a saved matcher (`Matcher.save`), and `subscribers-….arrow` where there are any;
+                              `rules-….json`, if it is small: the rules as text (`rules`), perhaps without
+                              the matcher
         block-00001/ …        later blocks have later ids
         rejected.jsonl        what was left out, where that was asked for
 
@@ -122,9 +124,9 @@ class Table(msgspec.Struct, frozen=True):
         return Asked(times, sorted({name for one in asked for name in one.strings}))
 
     def _saved_times(self) -> "list[SavedTimes]":
-        from penstock.matching.storage import load_times
+        from penstock.spark.rules import saved_times
 
-        return [load_times(folder) for folder in self.folders]
+        return [saved_times(folder) for folder in self.folders]
 
     @property
     def folders(self) -> list[Path]:
@@ -240,7 +242,8 @@ def _read(folder: Path) -> Table:
         raise InputError(f"{folder}: damaged: {MANIFEST}: {error}") from None
     if _checksum(found) != found.crc32:
         raise InputError(f"{folder}: damaged: {MANIFEST} does not have its checksum")
-    missing = [block.folder for block in found.blocks if not (folder / block.folder / MATCHER).exists()]
+    blocks = [(block.folder, folder / block.folder) for block in found.blocks]
+    missing = [name for name, block in blocks if not is_compiled(block) and not has_rules(block)]
     if missing:
         raise InputError(f"{folder}: damaged: the block {missing[0]!r:.80} is not there")
     # A copy that has not come to its end has all names. Here it costs a look; in a worker, a job.
@@ -265,9 +268,25 @@ def _of_matcher(folder: Path) -> Table:
     )
 
 
-def facts_of(matcher: "Matcher", folder: Path, name: str) -> BlockFacts:
-    """What a block's folder has."""
-    filters = sum(table.size for table in matcher.tables())
+def is_compiled(block: Path) -> bool:
+    """Whether the folder of a block has a saved matcher."""
+    return (block / MATCHER).exists()
+
+
+def has_rules(block: Path) -> bool:
+    """Whether the folder of a block has the rules as text."""
+    return any(block.glob(rules_file(None)))
+
+
+def rules_file(checksum: int | None) -> str:
+    """The name of the file that has the rules of a block as text; None: a pattern for it."""
+    return f"rules-{'*' if checksum is None else format(checksum, '08x')}.json"
+
+
+def facts_of(matcher: "Matcher", folder: Path, name: str, filters: int | None = None) -> BlockFacts:
+    """What a block's folder has; the number of its filters, where that is known."""
+    if filters is None:
+        filters = sum(table.size for table in matcher.tables())
     return BlockFacts(name, len(matcher), filters, _nbytes(folder))
 
 

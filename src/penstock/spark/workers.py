@@ -68,11 +68,11 @@ class Block:
     @classmethod
     def load(cls, folder: Path, times: frozenset[str] = frozenset()) -> "Block":
         """The block that was written into a folder; texts of the attributes `times` are read as times."""
-        from penstock.matching.matcher import Matcher
         from penstock.matching.times import TimeTexts
+        from penstock.spark.rules import load_block
         from penstock.spark.tables import read_subscribers
 
-        matcher = Matcher.load(folder, learn=False)
+        matcher = load_block(folder)
         # Rules of other blocks count, too.
         matcher.texts = TimeTexts(times, by_rules=False)
         return cls(matcher, read_subscribers(folder))
@@ -110,11 +110,9 @@ class Block:
         """What each row matches; raises TooMuchError where that is more bytes than these, of several rows."""
         import pyarrow as pa
 
-        from penstock.matching.kernels.results import sort_places
-
         ids, place = self._order
         matches = self.matcher.match_batch(rows, unsupported=unsupported)
-        places = sort_places(matches.offsets, matches.numbers, place)
+        places = matches.places(place)
         if len(places) > _FEW and rows.num_rows > 1 and self._lengths[places].sum() > most:
             raise TooMuchError
         taken = pa.array(places)

@@ -1,7 +1,7 @@
 """Penstock installed anew: an empty folder with its files, where nothing is compiled, and a home of its own.
 
-Dependencies are those of this environment. So it is what `pip install` of the wheel leaves behind, without
-waiting for a network.
+Dependencies are those of this environment, so that nobody waits for a network. Or all is as users have it:
+`pip install` of a wheel into a new virtual environment, with the dependencies that pip chooses.
 """
 
 import os
@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ from typing import Final
 import penstock
 from penstock.errors import InputError
 from penstock.matching.arrival import VARIABLE
-from penstock.matching.compiling import LOCK
+from penstock.matching.locking import LOCK
 
 _PACKAGES: Final = ("penstock", "pyspark_penstock")
 _KEPT_OUT: Final = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", VARIABLE)
@@ -28,10 +28,20 @@ _KEPT_OUT: Final = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", VARIABLE)
 class Installation:
     """A folder in which Penstock is installed."""
 
-    def __init__(self, folder: Path, wheel: Path | None = None) -> None:
-        """From a wheel, or as this process has it."""
+    def __init__(self, folder: Path, wheel: Path | None = None, extras: Sequence[str] | None = None) -> None:
+        """From a wheel, or as this process has it; with `extras`, by pip, into a virtual environment."""
         self.folder = folder
         self._site = folder / "site"
+        self._python = sys.executable
+        self.environment = {
+            **{key: value for key, value in os.environ.items() if key not in _KEPT_OUT},
+            "HOME": str(folder),
+            "PYTHONPATH": str(self._site),
+            "PYTHONDONTWRITEBYTECODE": "",
+        }
+        if wheel is not None and extras is not None:
+            self._install(wheel, extras)
+            return
         self._site.mkdir()
         if wheel is None:
             home = Path(penstock.__file__).parent
@@ -45,19 +55,22 @@ class Installation:
                     packed.extractall(self._site)
             except (OSError, zipfile.BadZipFile) as error:
                 raise InputError(f"{wheel}: not a wheel that can be read: {error}") from None
-        self.environment = {
-            **{key: value for key, value in os.environ.items() if key not in _KEPT_OUT},
-            "HOME": str(folder),
-            "PYTHONPATH": str(self._site),
-            "PYTHONDONTWRITEBYTECODE": "",
-        }
         # As pip does it. Not counted as compiling: it is part of installing.
         self.run("-m", "compileall", "-q", str(self._site))
 
+    def _install(self, wheel: Path, extras: Sequence[str]) -> None:
+        """Have pip install the wheel, with extras, into a virtual environment."""
+        del self.environment["PYTHONPATH"]
+        self.run("-m", "venv", str(self.folder / "venv"))
+        self._python = str(self.folder / "venv" / "bin" / "python")
+        wanted = f"[{','.join(extras)}]" if extras else ""
+        # Compiled to bytecode as it is installed: that is pip's default.
+        self.run("-m", "pip", "install", "--quiet", f"{wheel.absolute()}{wanted}")
+
     def start(self, *program: str) -> "subprocess.Popen[bytes]":
         """A program of this installation, whose output can be read."""
-        return subprocess.Popen(  # noqa: S603 - this very Python
-            [sys.executable, *program],
+        return subprocess.Popen(  # noqa: S603 - this very Python, or a copy of it
+            [self._python, *program],
             env=self.environment,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
@@ -71,7 +84,7 @@ class Installation:
 
     def end_compiling(self) -> None:
         """End the processes that compile kernels in the background, which are a group of their own."""
-        for lock in self._site.rglob(LOCK):
+        for lock in self.folder.rglob(LOCK):
             number = lock.read_text().strip()
             if number:
                 with suppress(OSError):
@@ -93,10 +106,10 @@ def finished(process: "subprocess.Popen[bytes]") -> bytes:
 
 
 @contextmanager
-def installed(wheel: Path | None) -> Iterator[Installation]:
+def installed(wheel: Path | None, extras: Sequence[str] | None = None) -> Iterator[Installation]:
     """An installation for as long as it is needed."""
     with TemporaryDirectory(prefix="penstock-start-", ignore_cleanup_errors=True) as folder:
-        made = Installation(Path(folder), wheel)
+        made = Installation(Path(folder), wheel, extras)
         try:
             yield made
         finally:

@@ -16,6 +16,7 @@ import hashlib
 import os
 import stat
 import sys
+import zlib
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -71,8 +72,17 @@ def folder() -> Path | None:
 @cache
 def places() -> tuple[Path, ...]:
     """The folders that kernels are read from, the first of them first."""
+    own = [place for place in (folder(), arrived()) if place is not None]
+    return tuple(dict.fromkeys([*_lasting(), *own]))
+
+
+def arrived() -> Path | None:
+    """The folder for kernels that another machine has compiled, all of them; None where there is none.
+
+    Not among those that are compiled here: it comes and goes as a whole.
+    """
     written = folder()
-    return tuple(dict.fromkeys([*_lasting(), *([] if written is None else [written])]))
+    return None if written is None else written / f"arrived-{build_name()}"
 
 
 def _lasting() -> list[Path]:
@@ -161,12 +171,28 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
 
     def has(self, types: tuple[Any, ...], target: Any) -> bool:
         """Whether the kernel is kept, compiled for these types and this target."""
+        return self.files(types, target) is not None
+
+    def files(self, types: tuple[Any, ...], target: Any) -> tuple[Path, Path] | None:
+        """The files that have the kernel for these types and this target: the index, and the code."""
         key = self._index_key(types, target.codegen())
         for file in (self._cache_file, *self._elsewhere):
             name = _index_of(file).get(key)
-            if name is not None and Path(file._data_path(name)).is_file():
-                return True
-        return False
+            if name is not None and (found := Path(file._data_path(name))).is_file():
+                return Path(file._index_path), found
+        return None
+
+    def gather(self, types: tuple[Any, ...], target: Any) -> None:
+        """Have the kernel in the folder that is written to, if it is kept elsewhere."""
+        key = self._index_key(types, target.codegen())
+        if key in _index_of(self._cache_file):
+            return
+        for file in self._elsewhere:
+            with suppress(OSError):
+                data = file.load(key)
+                if data is not None:
+                    self._cache_file.save(key, data)
+                    return
 
     def has_any(self, target: Any) -> bool:
         """Whether the kernel is kept, compiled for this target and any types."""
@@ -191,6 +217,18 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
         with suppress(OSError):
             if folder() is not None:
                 super()._save_overload(types, made)
+
+
+def mark_of(file: Path) -> list[int] | None:
+    """What tells that a file of the cache is the one it was; None where there is none.
+
+    Its size, and for an index, which is small and says what it was compiled from, a checksum.
+    """
+    try:
+        mark = [file.stat().st_size]
+        return [*mark, zlib.crc32(file.read_bytes())] if file.suffix == ".nbi" else mark
+    except OSError:
+        return None
 
 
 def _index_of(file: Any) -> dict[Any, str]:

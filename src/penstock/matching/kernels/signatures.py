@@ -7,15 +7,17 @@ against what kernels are called with, and `python -m penstock.matching.kernels.s
 
 import hashlib
 import importlib
+import os
 import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numba
 
-from penstock.matching.kernels.caching import build_name, folder, places
+from penstock.matching.kernels.caching import build_name, folder, mark_of, places
 
 _FILE: Final = Path(__file__).with_name("signatures.txt")
 
@@ -56,21 +58,54 @@ def _is_kept(line: tuple[str, str]) -> bool:
 
 def are_complete() -> bool:
     """Whether all are on disk for this processor. Looked at once: then a note says so, beside them."""
-    if any((place / _note()).is_file() for place in places()):
-        return True
-    return not missing() and note_completeness()
+    return is_noted() or (not missing() and note_completeness())
+
+
+def is_noted() -> bool:
+    """Whether a note says that all are there, and its files are as it says. Imports no kernel."""
+    return noted() is not None
+
+
+def noted() -> tuple[Path, list[str]] | None:
+    """The folder that has all kernels, and the names of their files; None where there is no such folder."""
+    for place in places():
+        try:
+            files = msgspec.json.decode((place / note_name()).read_bytes(), type=dict[str, list[int]])
+        except (OSError, msgspec.DecodeError):
+            continue
+        if files and all(mark_of(place / name) == mark for name, mark in files.items()):
+            return place, [*files, note_name()]
+    return None
 
 
 def note_completeness() -> bool:
-    """Write the note that all are there; true always."""
-    place = folder()
-    if place is not None:
+    """Write the note that all are there, and have them in one folder for that; true always."""
+    files = _files()
+    if len({file.parent for file in files}) > 1 and folder() is not None:
+        for line in recorded():
+            kernel = _kernel(line[0])
+            kernel._cache.gather(_types_of(line), kernel.targetctx)
+        files = _files()
+    homes = {file.parent for file in files}
+    if len(homes) == 1:
+        (home,) = homes
+        note, beside = {file.name: mark_of(file) for file in files}, home / f".{note_name()}-{os.getpid()}"
         with suppress(OSError):
-            (place / _note()).touch()
+            beside.write_bytes(msgspec.json.encode(note))
+            beside.replace(home / note_name())
     return True
 
 
-def _note() -> str:
+def _files() -> list[Path]:
+    """The files that have all kernels; none where one is missing."""
+    found = [
+        _kernel(line[0])._cache.files(_types_of(line), _kernel(line[0]).targetctx) for line in recorded()
+    ]
+    return [] if None in found else sorted({file for pair in found if pair is not None for file in pair})
+
+
+def note_name() -> str:
+    """The name of the note that all are there, which is theirs: other kernels have another."""
     lines = hashlib.sha256(_FILE.read_bytes()).hexdigest()
     return f"penstock-{build_name()}-{lines[:16]}.complete"
 
