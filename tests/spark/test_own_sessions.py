@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from patience import HANGS
 from penstock.errors import InputError
-from penstock.spark import python
+from penstock.spark import kernels, python
 from penstock.spark.java import find_java
 
 THIS = ".".join(map(str, sys.version_info[:2]))
@@ -207,11 +207,15 @@ def test_importing_says_which_python_looks_for_formats_before_java_starts(
     assert os.environ.get("PYSPARK_DRIVER_PYTHON") is None
 
 
-def test_workers_of_a_cluster_that_have_penstock_are_left_as_they_are() -> None:
-    context = Context("yarn", "python3", has_penstock=True)
+def test_workers_of_a_cluster_that_have_penstock_are_left_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    context, sent = Context("yarn", "python3", has_penstock=True), list[object]()
+    monkeypatch.setattr(kernels, "send", sent.append)
     for _ in range(2):
         python.ready(Session(context))  # type: ignore[arg-type]
     assert (context.asked, context.pythonExec) == (1, "python3")
+    assert sent == [context, context]
 
 
 def test_a_python_that_was_chosen_stays_if_it_has_penstock(

@@ -4,8 +4,11 @@ import json
 import subprocess
 import sys
 import tempfile
+import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +92,28 @@ def test_rules_are_kept_in_their_language(language: Language, text: str, tmp_pat
     with Cold():
         write_block(joined([encoded([("a", text)], language, subscribers=False)]), tmp_path / "t")
         assert load_block(tmp_path / "t").match({"x": 1}) == ["a"]
+
+
+@pytest.mark.parametrize("is_cold", [True, False])
+def test_text_is_a_time_where_the_rules_of_all_blocks_say_so_without_kernels_too(
+    tmp_path: Path, is_cold: bool
+) -> None:
+    late = [(f"t{n}", f"at > timestamp '{2023 + n}-06-01'") for n in range(2)]
+    events = pa.RecordBatch.from_pydict({"at": ["2024-05-05", "soon"] * 600})
+    for name, given_rules, times, found in (
+        ("only", late, {"at"}, [["t0"], []] * 600),
+        ("both", [*late, ("word", "at = 'soon'")], set(), [[], ["word"]] * 600),
+    ):
+        new, whole = new_version(tmp_path / name), joined([encoded(given_rules, "sql", subscribers=False)])
+        with Cold() if is_cold else nullcontext():
+            facts = [write_block(part, new / f"block-{at}") for at, part in enumerate(cut(whole, 2))]
+        table = publish(new, tmp_path / name, ["at"], facts, subscribers=False, rejected=0)
+        assert table.times == times
+        with Cold() if is_cold else nullcontext(), warnings.catch_warnings():
+            # Tasks warn of nothing: the driver does.
+            warnings.simplefilter("error")
+            blocks = [Block.load(folder, table.times) for folder in table.folders]
+            assert lists_of(match(events, blocks)) == found
 
 
 def test_large_tables_are_compiled_and_have_no_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -297,7 +297,7 @@ class Rules:
                     ids=tuple(ids),
                     suggestion=suggestion(name, names, pace) if problem == "unknown" else None,
                     basis=basis,
-                    has=fields_of(name, names) if problem == "unknown" else (),
+                    has=fields_of(name, _paced(names, pace)) if problem == "unknown" else (),
                     **fields,
                 )
             )

@@ -591,6 +591,13 @@ class Matcher:
         return self._snapshot().times.names
 
     @property
+    def asked(self) -> Asked:
+        """What the filters compare with times and with strings."""
+        from penstock.matching.disagreements import families_of
+
+        return Asked.of(families_of(self._snapshot()))
+
+    @property
     def observed(self) -> "Observed":
         """What the events seen so far had, counted."""
         return self._snapshot().sample.observed

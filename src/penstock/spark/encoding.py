@@ -253,7 +253,7 @@ def write_block(given: Joined, folder: Path, sample: "pa.Table | None" = None) -
             matcher.learn(sample, unsupported="skip")
         matcher.save(folder)
     if given.rules is not None:
-        write_rules(folder, given.rules)
+        write_rules(folder, msgspec.structs.replace(given.rules, asked=matcher.asked))
     if given.subscribers is not None:
         write_subscribers(folder, given.subscribers)
     return facts_of(matcher, folder, folder.name, given.columns.filters)

@@ -16,10 +16,12 @@ import msgspec
 from penstock.errors import InputError
 from penstock.filters.parsing import Language, PredicateLike, parse
 from penstock.matching.arrival import is_interpreting
+from penstock.matching.times import Asked
 from penstock.spark.tables import is_compiled, rules_file
 
 if TYPE_CHECKING:
     from penstock.matching.matcher import Matcher
+    from penstock.matching.storage import SavedTimes
 
 RULES_MAX: Final = 10_000
 """More rules than these are not kept as text: the interpreter takes a second to read so many."""
@@ -34,6 +36,8 @@ class Rules(msgspec.Struct, frozen=True):
     language: Language
     rules: list[tuple[str, str]]
     """Ids, in the order of text, and filters; an id may come again."""
+    asked: Asked = Asked()
+    """What they compare with times and strings, where that is known."""
 
     @property
     def are_few(self) -> bool:
@@ -75,6 +79,14 @@ def read_rules(folder: Path) -> Rules | None:
         raise InputError(f"{folder}: damaged: {file.name}: {error}") from None
 
 
+def saved_times(folder: Path) -> "SavedTimes":
+    """Which texts are read as times by what is saved of a block: its arrays, or its rules alone."""
+    from penstock.matching.storage import SavedTimes, load_times
+
+    rules = None if is_compiled(folder) else read_rules(folder)
+    return load_times(folder) if rules is None else SavedTimes(asked=rules.asked)
+
+
 def load_block(folder: Path) -> "Matcher":
     """The matcher of a block: of its arrays, or of its rules while there are no kernels, or no arrays."""
     from penstock.matching.matcher import Matcher
@@ -82,5 +94,7 @@ def load_block(folder: Path) -> "Matcher":
     if is_interpreting() or not is_compiled(folder):
         rules = read_rules(folder)
         if rules is not None:
-            return Matcher(rules)
+            made = Matcher(rules)
+            made.warns = False
+            return made
     return Matcher.load(folder, learn=False)

@@ -124,9 +124,9 @@ class Table(msgspec.Struct, frozen=True):
         return Asked(times, sorted({name for one in asked for name in one.strings}))
 
     def _saved_times(self) -> "list[SavedTimes]":
-        from penstock.matching.storage import load_times
+        from penstock.spark.rules import saved_times
 
-        return [load_times(folder) for folder in self.folders]
+        return [saved_times(folder) for folder in self.folders]
 
     @property
     def folders(self) -> list[Path]:
