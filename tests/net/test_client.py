@@ -137,7 +137,7 @@ def test_bad_input_is_told_before_anything_is_sent() -> None:
             with pytest.raises(FilterError):
                 await net.advertise("n >")
             with pytest.raises(EventError):
-                await net.publish({"n": [1]})
+                await net.publish({"n": [b"1"]})
             with pytest.raises(PenstockError, match="say 'auto' or 'manual'"):
                 await net.subscribe("n > 1", ack="never")  # type: ignore[arg-type]
             with pytest.raises(PenstockError, match="needs an advertisement"):

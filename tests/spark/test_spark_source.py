@@ -307,13 +307,19 @@ def test_filters_on_a_batch_travel_to_the_broker(
 def test_a_sink_publishes_rows_as_events(
     spark: SparkSession, urls: tuple[str, str], net: SyncClient, tmp_path: Path
 ) -> None:
-    columns = "id as n", "timestamp'2020-01-01' as at", "struct(id % 2 = 0 as even) as s", "array(id) as l"
+    columns = (
+        "id as n",
+        "timestamp'2020-01-01' as at",
+        "struct(id % 2 = 0 as even) as s",
+        "array(id) as l",
+        "x'00' as raw",
+    )
     with net.subscribe("n >= 0") as taken:
         options = {"url": urls[0], "unsupported": "skip", "advertise": "n < 100"}
         spark.range(6).selectExpr(*columns).write.format("penstock").mode("append").options(**options).save()
         events = sorted((dict(taken.next(HANGS)) for _ in range(6)), key=lambda event: event["n"])
         midnight = Time.parse("2020-01-01")
-        assert events == [{"n": n, "at": midnight, "s.even": n % 2 == 0} for n in range(6)]
+        assert events == [{"n": n, "at": midnight, "s.even": n % 2 == 0, "l": (n,)} for n in range(6)]
 
         source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
         sink = source.selectExpr("value as n").writeStream.format("penstock").option("url", urls[0])

@@ -269,7 +269,7 @@ def file_in_routed(case: Case) -> dict[str, Any]:
             lambda case: {"events": case.spark.read.json(str(case.folder / "events"))},
             "these events do not stream",
         ),
-        (lambda case: {"events": case.events.selectExpr("array(delay) d")}, "'d'"),
+        (lambda case: {"events": case.events.selectExpr("map('a', delay) delay")}, "'delay'"),
         (lambda case: {"events": case.events.withColumnRenamed("n", "Batch_ID")}, "column 'batch_id'"),
         (lambda case: {"events": case.events.withColumnRenamed("n", "ids")}, "column 'ids' already"),
         (lambda _: {"sinks": []}, "needs a sink"),
@@ -284,7 +284,13 @@ def file_in_routed(case: Case) -> dict[str, Any]:
             lambda case: {"sinks": ParquetSink(case.folder / "events" / "0.json")},
             "cannot be written: file exists",
         ),
-        (lambda _: {"sinks": PenstockSink("penstock://h")}, "give output='rows'"),
+        (
+            lambda case: {
+                "events": case.events.selectExpr("*", "x'00' raw"),
+                "sinks": PenstockSink("penstock://h"),
+            },
+            "rows cannot be published: the column 'raw'",
+        ),
         (lambda _: {"trigger": "soon"}, "trigger .* is none: "),
         (lambda _: {"trigger": {"continuous": "1 second"}}, "trigger is '10 seconds', 'available-now'"),
         (lambda _: {"output": "all"}, "output is one of"),

@@ -165,8 +165,7 @@ class ForeachSink:
 class PenstockSink:
     """Publishes each row as an event of a network; `options` are those of `format("penstock")`.
 
-    A list is no value of an attribute: publish with `output="rows"`, an event for each match, or with the
-    option `unsupported="skip"`, which leaves the ids out.
+    An event has the ids that it matched as a list; with `output="rows"` there is an event for each match.
     """
 
     delivery: ClassVar[Delivery] = "at least once"
@@ -181,10 +180,7 @@ class PenstockSink:
         try:
             attributes_of(schema, unsupported)
         except UnsupportedValueError as error:
-            raise InputError(
-                f"{self.url}: rows cannot be published: {error}; a list of ids is none either: give "
-                "output='rows'"
-            ) from None
+            raise InputError(f"{self.url}: rows cannot be published: {error}") from None
 
     def write(self, routed: "DataFrame", batch: int) -> None:
         """Publish them; brokers have acknowledged them when this returns."""

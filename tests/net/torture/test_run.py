@@ -302,7 +302,7 @@ def test_reports_of_several_networks_are_joined() -> None:
     assert [row.name for row in report.rows] == ["chain, round 1 of 1", "ring, round 1 of 1"]
     assert report.wrong == ["chain: crashed", "ring: crashed"]
     assert (report.links, report.seconds, report.totals.expected) == (8, 2.0, 10)
-    assert list(table(report)) == [("kill", ["2", "6", "0", "0", "0", "0", "2.0", "0.0"])]
+    assert list(table(report)) == [("kill", ["2", "6", "0", "0", "0", "2.0", "0.0"])]
     assert as_dict(report)["table"]["kill"]["wanted"] == 6
 
 
