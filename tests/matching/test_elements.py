@@ -196,3 +196,36 @@ def test_rules_that_take_a_list_for_one_value_are_told() -> None:
     fine = Matcher([("a", "'x' in tags or tags is null")])
     assert fine.match({"tags": ["x"]}) == ["a"]
     assert fine.disagreements() == []
+
+
+def test_what_no_element_has_is_told() -> None:
+    rules = {
+        "slip": "any(items where amuont > 5)",
+        "text": "any(items where amount = 'x') or any(items where amuont = 1) or any(items where amuont > 2)",
+        "number": "7 in tags",
+        "fine": "any(items where amount > 5) and 'a' in tags and any(items where note is null)",
+        "either": "any(items where amount = 'x' or amount = 1)",
+        "deep": "any(rows where any(this) > 5)",
+    }
+    events: list[dict[str, object]] = [
+        {"items": [{"amount": 7}, {"amount": 1, "sku": "s"}], "tags": ["a", "b"], "rows": [[1]]},
+        {"items": [{"amount": 2}], "rows": [[7, 8]]},
+    ]
+    for matcher in (Matcher(rules), Matcher(rules)):
+        assert matcher.disagreements() == []
+        matcher.match_batch(events)
+        found = matcher.disagreements()
+        assert {one.attribute: (one.problem, one.rules, one.suggestion) for one in found} == {
+            "items[].amount": ("family", 1, None),
+            "items[].amuont": ("unknown", 2, "items[].amount"),
+            "tags[]": ("family", 1, None),
+        }
+        assert str(found[1]) == (
+            "none of 2 events has 'items[].amuont', which 2 rules (slip, text) name; "
+            "did you mean 'items[].amount'?"
+        )
+    table = Matcher(rules)
+    table.match_batch(pa.Table.from_pylist(events))
+    assert [one.attribute for one in table.disagreements()] == ["items[].amount", "items[].amuont", "tags[]"]
+    table.remove_many(["slip", "text", "number"])
+    assert table.disagreements() == []

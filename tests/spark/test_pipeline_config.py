@@ -164,7 +164,6 @@ def test_the_example_is_a_pipeline_also_with_each_other_source_and_sink_of_it() 
             "source.filter: ",
         ),
         (text('kind = "penstock"\nurl = "penstock://b"'), "source.schema: is missing"),
-        (text(sink='kind = "penstock"\nurl = "penstock://b"'), 'give route.output = "rows"'),
         (text(more='[spark]\nmaster = "local"'), "spark.master: is set as master, above all tables"),
         (text(above='checkpoint = "c"\nmaster = "sc://h"'), "master: Spark Connect is no master"),
     ],

@@ -310,7 +310,7 @@ class Computed:
         self.seen = seen
         """How many names have been looked at."""
         self._clauses = clauses
-        self._lists: Mapping[str, Elements] = lists or {}
+        self.lists: Mapping[str, Elements] = lists or {}
         """By the attribute that has the list."""
         self._of_clauses = np.zeros(seen + 1, np.bool_)
         """By the number of an attribute: whether it stands for a filter with clauses."""
@@ -318,7 +318,7 @@ class Computed:
             self._of_clauses[group.attributes] = True
 
     def __bool__(self) -> bool:
-        return bool(self._clauses.groups or self._lists)
+        return bool(self._clauses.groups or self.lists)
 
     def extended(self, names: dict[str, int]) -> "Computed":
         """With the attributes that have come since, at the end of the names."""
@@ -342,10 +342,10 @@ class Computed:
             if each.list is not None:
                 by_list.setdefault(each.list, []).append((each, number))
         if not by_list:
-            return self._lists
+            return self.lists
         from penstock.matching.elements import NONE
 
-        made = dict(self._lists)
+        made = dict(self.lists)
         for name, mine in by_list.items():
             numbers = np.array([number for _, number in mine], np.int32)
             made[name] = made.get(name, NONE).extended([each for each, _ in mine], numbers)
@@ -371,7 +371,7 @@ class Computed:
         lists = {column.attribute: column for column in batch.lists}
         batch = without_lists(batch)
         event_of = _events_of_values(batch)
-        for name, elements in self._lists.items():
+        for name, elements in self.lists.items():
             column = lists.get(names[name])
             if column is not None:
                 row, number = elements.found(column)

@@ -254,7 +254,7 @@ def _asked(snapshot: "Snapshot | PlainSnapshot", attributes: int) -> dict[int, s
     """What living filters ask for of each attribute, by number."""
     pairs: NDArray[np.int64] = np.zeros(attributes * _KINDS, np.int64)
     found: dict[int, set[Kind]] = {}
-    for _ids, attribute, kind in _conditions(snapshot):
+    for _ids, attribute, kind in conditions_of(snapshot):
         some = np.bincount(attribute.astype(np.int64) * _KINDS + kind, minlength=len(pairs))
         pairs += some[: len(pairs)]
     for pair in np.flatnonzero(pairs).tolist():
@@ -293,7 +293,7 @@ def _rules(
     is_open[list(computed)] = True
     keys: list[NDArray[np.int64]] = []
     bits: list[NDArray[np.int64]] = []
-    for ids, attribute, kind in _conditions(snapshot):
+    for ids, attribute, kind in conditions_of(snapshot):
         some = np.flatnonzero(is_open[attribute])
         owner, number = ids[some].astype(np.int64), attribute[some].astype(np.int64)
         mask = np.int64(1) << kind[some].astype(np.int64)
@@ -333,7 +333,7 @@ def _wanted_kinds(
     return found
 
 
-def _conditions(
+def conditions_of(
     snapshot: "Snapshot | PlainSnapshot",
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]]:
     """The conditions of living filters, some at a time: number of the id, number of the attribute, kind."""

@@ -17,35 +17,57 @@ from penstock.filters import lists
 from penstock.matching.batch import ArrowLists, Batch, ListColumn, with_lists
 from penstock.matching.computed import Alternatives, Computed, Groups
 from penstock.matching.encode import BatchBuilder
+from penstock.matching.observed import Observed
 from penstock.model.values import List
+
+_LOOKED_AT: Final = 16
+"""Lists of a batch, and elements of a list, whose names are looked at."""
 
 
 class Elements:
     """What is asked of the elements of one list. Never changed, but for names that come at the end."""
 
-    def __init__(self, names: dict[str, int], groups: Groups, computed: Computed) -> None:
-        self._names = names
+    def __init__(
+        self, names: dict[str, int], groups: Groups, computed: Computed, observed: Observed | None = None
+    ) -> None:
+        self.names = names
         """The attributes of elements that filters name, numbered."""
+        self.observed = observed or Observed()
+        """What elements had, counted."""
         self._groups = groups
         self._computed = computed
 
     def extended(self, known: list[Alternatives], numbers: NDArray[np.int32]) -> "Elements":
         """With more conditions: computed attributes that have these numbers."""
-        names = dict(self._names)
+        names = dict(self.names)
+        observed = self.observed if names else Observed()
         for each in known:
             for name in each.builder.new_names():
-                names.setdefault(name, len(names))
+                if name not in names:
+                    observed.begin(len(names))
+                    names[name] = len(names)
         groups = self._groups.extended(known, numbers, names)
-        return Elements(names, groups, self._computed.extended(names))
+        return Elements(names, groups, self._computed.extended(names), observed)
 
     def found(self, column: ListColumn) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Rows of the column, and for each of them the number of an attribute that is true of it."""
-        batch, owner = _batch_of_elements(column.rows, self._names)
-        completed = self._computed.completed(batch, self._names)
-        element, number = self._groups.found(completed, self._names, batch.lists)
+        batch, owner = _batch_of_elements(column.rows, self.names)
+        if self.observed.is_curious:
+            self.observed.look(_names_in(column.rows))
+        completed = self._computed.completed(batch, self.names)
+        self.observed.see(batch)
+        element, number = self._groups.found(completed, self.names, batch.lists)
         width = int(number.max(initial=0)) + 1
         pairs = np.unique(owner[element] * width + number)
         return pairs // width, (pairs % width).astype(np.int32)
+
+
+def _names_in(rows: Sequence[List] | ArrowLists) -> Sequence[str]:
+    """The attributes that some elements have."""
+    if isinstance(rows, ArrowLists):
+        return rows.names
+    some = (element for row in rows[:_LOOKED_AT] for element in row[:_LOOKED_AT])
+    return list(dict.fromkeys(name for element in some for name in lists.attributes_of(element)))
 
 
 NONE: Final = Elements({}, Groups(), Computed())

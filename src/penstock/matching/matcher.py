@@ -630,9 +630,14 @@ class Matcher:
             concerning=concerning,
             ids_max=ids_max,
         )
+        if concerning is None and not isinstance(snapshot, PlainSnapshot) and snapshot.computed.lists:
+            from penstock.matching.inside_lists import disagreements_inside
+
+            events = snapshot.sample.observed.events
+            found += disagreements_inside(snapshot, events, patience=patience, ids_max=ids_max)
         if self._schema is not None:
-            found = sorted([*found, *self.misfits(self._schema)], key=lambda one: one.attribute)
-        return Disagreements(found)
+            found += self.misfits(self._schema)
+        return Disagreements(sorted(found, key=lambda one: one.attribute))
 
     def misfits(self, schema: Schema) -> "list[Disagreement]":
         """What the events seen so far had that a schema does not allow, as far as filters name it; and names

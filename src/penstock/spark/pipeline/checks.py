@@ -122,10 +122,6 @@ def _about_sinks(made: "Pipeline") -> _Found:
             taken[path] = f"{key}.path"
         if _kind(sink) == "penstock":
             yield from _about_network(key, sink)
-            skips = getattr(sink, "options", {}).get("unsupported") == "skip"
-            if made.route.output == "ids" and not skips:
-                what = 'publishes rows, and a list of ids is no value: give route.output = "rows"'
-                yield key, f'{what}, or options = {{unsupported = "skip"}} to leave it out'
             advertise = getattr(sink, "advertise", None)
             if advertise is not None:
                 yield from _about_filter(f"{key}.advertise", advertise)

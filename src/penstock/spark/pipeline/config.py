@@ -144,7 +144,7 @@ class Console(_Strict, frozen=True, kw_only=True, tag_field="kind", tag="console
 
 
 class Publish(_Strict, frozen=True, kw_only=True, tag_field="kind", tag="penstock"):
-    """A live network: each row is published as an event, so with `output = "rows"`."""
+    """A live network: each row is published as an event, with the list of its ids."""
 
     url: Paths
     advertise: Text | None = None
