@@ -45,7 +45,7 @@ class EventError(PenstockError, ValueError):
 
 
 class UnsupportedValueError(EventError):
-    """A value that belongs to no family (a list, null, bytes), or lies outside its family's range."""
+    """A value that belongs to no family (bytes, a map), or lies outside its family's range."""
 
 
 class FilterError(PenstockError, ValueError):

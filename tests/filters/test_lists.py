@@ -110,7 +110,7 @@ def test_lists_that_exclude_one_another_are_told_from_others() -> None:
         ("'a' in (tags)", "the name of a list"),
         ("'a' not tags", "in, and the name of a list"),
         ("any(tags", "where, or ')'"),
-        ("any(tags) is", "null or not null"),
+        ("any(tags) is null", "tags is null asks whether there is a list"),
         ("any(tags where )", "a condition such as"),
         ("any(tags where x = 1", "and, or, or ')'"),
         ("array_contains(tags)", "','"),

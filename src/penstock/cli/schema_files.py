@@ -54,7 +54,7 @@ class Unmatchable:
                     self._found.setdefault(
                         name,
                         f"{display(path)}: the column {name!r:.80} of type {kind} has no family "
-                        "(bool, number, string or time); --unsupported skip leaves it out",
+                        "(bool, number, string, time or list); --unsupported skip leaves it out",
                     )
 
     def __bool__(self) -> bool:

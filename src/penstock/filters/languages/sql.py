@@ -353,6 +353,8 @@ class _Parser:
             self.depth -= 1
         else:
             self._mark(")", "where, or ')'")
+            if self.tokens[self.at][:2] == ("keyword", "is"):
+                self._fail(f"a comparison; {write_name(attribute)} is null asks whether there is a list")
             asked = self._condition(lists.ELEMENT)
         return self._here(attribute, "any", self._of_elements(asked))
 
