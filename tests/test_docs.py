@@ -141,7 +141,7 @@ def test_the_table_of_limits_is_true() -> None:
         name: int(value.replace(",", "")) for name, value in re.findall(r"`(\w+_MAX)`[^|]*\| ([\d,]+)", text)
     }
     assert shown == {name: getattr(limits, name) for name in shown}
-    assert len(shown) == 25
+    assert len(shown) == 26
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -5,7 +5,7 @@ import pytest
 from penstock import Event, covers, identical, overlaps, parse
 from penstock.errors import FilterError, InexpressibleError, LimitError, PenstockError
 from penstock.filters.constraint import Constraint
-from penstock.model.limits import ELEMENT_FILTERS_MAX
+from penstock.model.limits import ELEMENT_DEPTH_MAX, ELEMENT_FILTERS_MAX
 
 
 @pytest.mark.parametrize(
@@ -123,15 +123,21 @@ def test_an_error_says_what_was_expected(text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+def deeper(node: str) -> str:
+    return '{"attribute": "a", "op": "any", "value": ' + node + "}"
+
+
 def test_what_elements_are_asked_for_has_a_limit() -> None:
     many = " or ".join(f"a = {n} and b = {n}" for n in range(ELEMENT_FILTERS_MAX + 1))
     with pytest.raises(LimitError, match="ELEMENT_FILTERS_MAX"):
         parse(f"any(items where {many})")
     nested = "true"
-    for _ in range(200):
+    for _ in range(ELEMENT_DEPTH_MAX):
         nested = f"any(a where {nested})"
-    with pytest.raises(LimitError, match="DEPTH_MAX"):
-        parse(nested)
+    assert parse(parse(nested).to_json(), "json") == parse(nested)
+    for language, text in (("sql", f"any(a where {nested})"), ("json", deeper(parse(nested).to_json()))):
+        with pytest.raises(LimitError, match="ELEMENT_DEPTH_MAX"):
+            parse(text, language)  # type: ignore[arg-type]
     # All conditions of a text share one budget.
     pairs = " and ".join(f"not (x{i} = 1 and y{i} = 1)" for i in range(20))
     with pytest.raises(PenstockError):

@@ -988,15 +988,15 @@ _CATCHING_UP: Final = (
     Mutant(
         "not-kept-until-finished",
         _HISTORY,
-        "            self._done.append((now, kept))\n",
+        "            self._put(now, kept)\n",
         "            pass\n",
         "events are forgotten as soon as those who can be reached have them",
     ),
     Mutant(
         "kept-by-when-published",
         _HISTORY,
-        "kept = [kept for at, kept in self._done if at >= time]",
-        "kept = [kept for at, kept in self._done if at >= time + 4]",
+        "kept = [kept for at, kept in self._by_tree.get(tree, ()) if at >= time]",
+        "kept = [kept for at, kept in self._by_tree.get(tree, ()) if at >= time + 4]",
         "the first seconds of a gap are not sent again",
         "tests/node/test_history.py::test_what_was_finished_since_a_time_is_found_and_what_is_not_finished",
     ),

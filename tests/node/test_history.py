@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.node.history import History, Kept
+from penstock.node.history import BLOCK_BYTES, History, Kept
 from penstock.node.links import Link
 from penstock.wire.blocks import Block, Header
 from penstock.wire.sessions import Session
@@ -43,7 +43,7 @@ def test_events_that_are_sent_again_are_kept_once() -> None:
     history = History(60.0, 2**20)
     for at in (0.0, 0.7):
         history.keep(block(1), (LINK, 1), at)
-    assert history.size == 10
+    assert history.size == 10 + BLOCK_BYTES
     history.finish((LINK, 1), 1.0)
     history.finish((LINK, 1), 2.0)
     assert [one.published_at for one in history.since("t", 0.0)] == [0.0]
@@ -58,15 +58,34 @@ def test_events_that_are_sent_again_are_kept_once() -> None:
 def test_all_is_kept_or_counted_as_dropped(
     times: list[float], keep: float, blocks: int, since: float
 ) -> None:
-    history = kept(keep, 10 * blocks, times)
+    history = kept(keep, (10 + BLOCK_BYTES) * blocks, times)
     history.trim(100.0)
     found = numbers(history.since("t", since))
     wanted = [number for number, at in enumerate(times, 1) if at >= since]
     assert found == wanted[len(wanted) - len(found) :]
-    assert history.size <= 10 * blocks
+    assert history.size <= (10 + BLOCK_BYTES) * blocks
     # Seconds are counted as a whole, so that there may be some more.
     missing = len(wanted) - len(found)
     nearly = sum(since - 1 <= at < since for at in times)
     assert missing <= history.dropped_since("t", since) <= missing + nearly
     oldest = min((times[number - 1] for number in numbers(history.since("t", 0.0))), default=100.0)
     assert oldest >= 100.0 - keep
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 100), st.sampled_from("abc")), max_size=30).map(sorted),
+    st.floats(1, 50),
+    st.floats(0, 100),
+)
+def test_each_tree_has_its_own_events(given_: list[tuple[float, str]], keep: float, since: float) -> None:
+    history = History(keep, 2**20)
+    for number, (at, tree) in enumerate(given_, 1):
+        history.keep(block(number, tree), (LINK, number), at)
+        history.finish((LINK, number), at)
+    now = given_[-1][0] if given_ else 0.0
+    for tree in "abcd":
+        assert numbers(history.since(tree, since)) == [
+            number
+            for number, (at, mine) in enumerate(given_, 1)
+            if mine == tree and at >= max(since, now - keep)
+        ]

@@ -72,6 +72,10 @@ ELEMENT_FILTERS_MAX: Final = 16
 """Filters (alternatives) in what one condition asks of the elements of a list, `any(items where …)`.
 Comparing two such conditions compares each with each."""
 
+ELEMENT_DEPTH_MAX: Final = 8
+"""Nesting of conditions on elements, `any(rows where any(this) > 5)`: each level is brought into its
+canonical form again by the one around it."""
+
 DEPTH_MAX: Final = 100
 """Nesting of parentheses, `not`, `any` and `all` in a filter: far above what people write, far below
 the interpreter's recursion limit."""

@@ -21,7 +21,9 @@ PLAIN_LENGTH_MAX: Final = 1_024
 _VERBS: Final[dict[type, Verb]] = {Want: "subscribe", Offer: "advertise"}
 """The requests that have filters, and what has to be granted for them."""
 
-_NOT_PLAIN: Final = re.compile(r"\b(?:or|not|like|ilike|rlike)\b", re.IGNORECASE)
+_NOT_PLAIN: Final = re.compile(
+    r"\b(?:or|not|like|ilike|rlike|any|array_contains|list_contains)\b", re.IGNORECASE
+)
 
 
 def check_key(tree: str) -> None:
@@ -60,7 +62,8 @@ def why_not_asked(request: Request, identity: Identity | None) -> str | None:
 def is_plain(text: str) -> bool:
     """Whether a filter is understood in about as many steps as it has characters.
 
-    Constraints that are joined by `and` are. What has alternatives, negations or patterns need not be.
+    Constraints that are joined by `and` are. What has alternatives, negations, patterns or conditions on
+    lists need not be.
     """
     return len(text) <= PLAIN_LENGTH_MAX and _NOT_PLAIN.search(text) is None
 

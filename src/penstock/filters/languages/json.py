@@ -24,7 +24,7 @@ from penstock.filters.lists import predicate_of
 from penstock.filters.predicate import Predicate
 from penstock.filters.work import Work
 from penstock.model.decimals import Number, read_number, write_number
-from penstock.model.limits import DEPTH_MAX, NUMBER_LENGTH_MAX, TEXT_LENGTH_MAX
+from penstock.model.limits import DEPTH_MAX, ELEMENT_DEPTH_MAX, NUMBER_LENGTH_MAX, TEXT_LENGTH_MAX
 from penstock.model.values import Time
 
 
@@ -106,6 +106,8 @@ class _Source(NamedTuple):
 
     text: str
     work: Work
+    inside: int = 0
+    """How many conditions on elements are around the place."""
 
 
 def _expression(node: _Node, path: str, depth: int, source: _Source) -> Expression:
@@ -158,6 +160,9 @@ def _constraint(node: _Node, path: str, depth: int, source: _Source) -> Constrai
 
 def _asked(value: dict[str, object], path: str, depth: int, source: _Source) -> Predicate:
     """What is asked of the elements of a list."""
+    source = source._replace(inside=source.inside + 1)
+    if source.inside > ELEMENT_DEPTH_MAX:
+        raise LimitError("conditions on elements nest too deep", "ELEMENT_DEPTH_MAX", ELEMENT_DEPTH_MAX)
     return normalise(_expression(_decode(value), f"{path}.value", depth + 1, source), source.work)
 
 

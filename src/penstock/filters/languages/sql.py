@@ -37,7 +37,7 @@ from penstock.filters.languages.literals import check_text, read_number, write_n
 from penstock.filters.predicate import Predicate
 from penstock.filters.wildcards import RUN
 from penstock.filters.work import Work
-from penstock.model.limits import DEPTH_MAX, LITERAL_LENGTH_MAX
+from penstock.model.limits import DEPTH_MAX, ELEMENT_DEPTH_MAX, LITERAL_LENGTH_MAX
 from penstock.model.values import Scalar, Time
 
 _WORD: Final = r"[^\W\d]\w*+(?:\.[^\W\d]\w*+)*+"
@@ -134,6 +134,8 @@ class _Parser:
         self.tokens = self._tokens()
         self.at = 0
         self.depth = 0
+        self._inside = 0
+        """How many conditions on elements are around the place."""
 
     def _tokens(self) -> list[Token]:
         """Cut the text into tokens."""
@@ -345,12 +347,14 @@ class _Parser:
     def _any(self, attribute: str) -> Expression:
         """What may follow `any(attribute`."""
         if self._word("where"):
-            self.depth += 1
-            if self.depth > DEPTH_MAX:
-                raise LimitError("parentheses nest too deep", "DEPTH_MAX", DEPTH_MAX)
+            self._inside += 1
+            if self._inside > ELEMENT_DEPTH_MAX:
+                raise LimitError(
+                    "conditions on elements nest too deep", "ELEMENT_DEPTH_MAX", ELEMENT_DEPTH_MAX
+                )
             asked = self._disjunction()
             self._mark(")", "and, or, or ')'")
-            self.depth -= 1
+            self._inside -= 1
         else:
             self._mark(")", "where, or ')'")
             if self.tokens[self.at][:2] == ("keyword", "is"):
