@@ -2,9 +2,10 @@
 
 import pytest
 
-from penstock import Event, covers, identical, overlaps, parse
+from penstock import Event, Predicate, covers, identical, overlaps, parse
 from penstock.errors import FilterError, InexpressibleError, LimitError, PenstockError
 from penstock.filters.constraint import Constraint
+from penstock.filters.languages import sql
 from penstock.model.limits import ELEMENT_DEPTH_MAX, ELEMENT_FILTERS_MAX
 
 
@@ -164,3 +165,19 @@ def test_the_json_form_names_what_is_wrong() -> None:
         parse(
             '{"attribute": "t", "op": "any", "value": {"attribute": "this", "op": "?", "value": 1}}', "json"
         )
+
+
+def test_conditions_that_are_in_one_another_are_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = 0
+    write = sql.write
+
+    def counted(predicate: Predicate) -> str:
+        nonlocal printed
+        printed += 1
+        return write(predicate)
+
+    monkeypatch.setattr(sql, "write", counted)
+    for level in range(1, ELEMENT_DEPTH_MAX + 1):
+        printed = 0
+        parse("not any(a where " * level + f"x = {level}" + ")" * level, request=True)
+        assert printed <= 3 * level

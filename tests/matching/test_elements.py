@@ -17,6 +17,7 @@ from matching_cases import IDS
 from penstock import Event, Matcher, Time, parse
 from penstock.errors import LimitError, UnsupportedValueError
 from penstock.filters.expression import Expression, normalise
+from penstock.matching import elements
 from penstock.matching.computed import is_computed
 from penstock.matching.reference import ReferenceMatcher
 from penstock.model.limits import ELEMENTS_MAX
@@ -229,3 +230,10 @@ def test_what_no_element_has_is_told() -> None:
     assert [one.attribute for one in table.disagreements()] == ["items[].amount", "items[].amuont", "tags[]"]
     table.remove_many(["slip", "text", "number"])
     assert table.disagreements() == []
+
+
+def test_long_lists_are_matched_some_elements_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elements, "_PAIRS_MAX", 20)
+    matcher = Matcher((n, f"any(n) > {n} and any(rows where 1 in this)") for n in range(9))
+    events = [{"n": list(range(-5, k)), "rows": [[0]] * 10 + [[1]]} for k in range(12)]
+    assert list(matcher.match_batch(events)) == [list(range(max(0, k - 1)))[:9] for k in range(12)]

@@ -56,6 +56,13 @@ class Constraint:
         self.value = value
         self.states = value_set(operator, value)
 
+    @classmethod
+    def of_states(cls, attribute: str, operator: str, value: object, states: ValueSet) -> "Constraint":
+        """The constraint whose value set is known."""
+        made = cls.__new__(cls)
+        made.attribute, made.operator, made.value, made.states = attribute, operator, value, states
+        return made
+
     def negated(self) -> "Constraint":
         """The opposite constraint, which is true of the other values of the family."""
         return Constraint(self.attribute, OPPOSITES[self.operator], self.value)

@@ -67,8 +67,14 @@ def describe_states(name: str, states: ValueSet) -> list[Expression]:
 
 
 def _describe_lists(name: str, states: ValueSet) -> list[Expression]:
-    asked: list[Expression] = [Constraint(name, "any", one) for one in states.required]
-    asked += [Constraint(name, "not any", one) for one in states.forbidden]
+    # Not by their builders: these would print, for each level of conditions that are in one another.
+    asked: list[Expression] = [
+        Constraint.of_states(name, "any", one, ValueSet(Family.LIST, (0,), (one,))) for one in states.required
+    ]
+    asked += [
+        Constraint.of_states(name, "not any", one, ValueSet(Family.LIST, (0,), (), (one,)))
+        for one in states.forbidden
+    ]
     return asked or [Constraint(name, "any", lists.ANY)]
 
 

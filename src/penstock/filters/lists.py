@@ -44,14 +44,18 @@ Condition = str
 
 def condition(predicate: "Predicate") -> Condition:
     """A predicate about elements as value sets hold it."""
+    _check(predicate)
+    asked = predicate.to_sql()
+    _remember(asked, predicate)
+    return asked
+
+
+def _check(predicate: "Predicate") -> None:
     if len(predicate.filters) > ELEMENT_FILTERS_MAX:
         what = f"a condition on elements has {len(predicate.filters):,} alternatives"
         raise LimitError(what, "ELEMENT_FILTERS_MAX", ELEMENT_FILTERS_MAX)
     if any(f.clauses for f in predicate.filters):
         raise FilterError("a condition on elements has more alternatives than can be written out")
-    asked = predicate.to_sql()
-    _remember(asked, predicate)
-    return asked
 
 
 def alternatives(predicate: "Predicate") -> tuple[Condition, ...]:
@@ -59,8 +63,8 @@ def alternatives(predicate: "Predicate") -> tuple[Condition, ...]:
     these."""
     from penstock.filters.predicate import of_canonical
 
-    condition(predicate)
-    return tuple(sorted(of_canonical((f,)).to_sql() for f in predicate.filters))
+    _check(predicate)
+    return tuple(sorted(condition(of_canonical((f,))) for f in predicate.filters))
 
 
 def predicate_of(asked: Condition) -> "Predicate":
@@ -96,15 +100,18 @@ def attributes_of(element: Value | Event) -> Mapping[str, Value]:
 
 def admits(required: Iterable[Condition], forbidden: Iterable[Condition], elements: List) -> bool:
     """Whether a list has an element for each required condition, and none for a forbidden one."""
-    looked_at = [attributes_of(element) for element in elements]
-    return all(_has(asked, looked_at) for asked in required) and not any(
-        _has(asked, looked_at) for asked in forbidden
+    return all(_has(asked, elements) for asked in required) and not any(
+        _has(asked, elements) for asked in forbidden
     )
 
 
-def _has(asked: Condition, elements: list[Mapping[str, Value]]) -> bool:
+def _has(asked: Condition, elements: List) -> bool:
     filters = filters_of(asked)
-    return any(f.admits(element) for element in elements for f in filters)
+    for element in elements:
+        attributes = attributes_of(element)
+        if any(f.admits(attributes) for f in filters):
+            return True
+    return False
 
 
 def covers(general: Collection[Condition], special: Condition) -> bool:

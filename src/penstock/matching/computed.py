@@ -255,6 +255,11 @@ class Groups(NamedTuple):
     delta: "Delta | None" = None
     """What the last group is a view of, if it can take more."""
 
+    @property
+    def size(self) -> int:
+        """How many attributes there are."""
+        return sum(len(group.attributes) for group in self.groups)
+
     def extended(
         self, known: list[Alternatives], numbers: NDArray[np.int32], names: dict[str, int]
     ) -> "Groups":

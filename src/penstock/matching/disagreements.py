@@ -261,7 +261,9 @@ def _asked(snapshot: "Snapshot | PlainSnapshot", attributes: int) -> dict[int, s
         known = _KIND_OF.get(pair % _KINDS)
         if known is not None:
             found.setdefault(pair // _KINDS, set()).add(known)
-    computed = [number for name, number in snapshot.names.items() if number in found and is_computed(name)]
+    # A copy: names come while this is looked at.
+    names = list(snapshot.names.items())
+    computed = [number for name, number in names if number in found and is_computed(name)]
     texts = list(snapshot.names)
     for number in computed:
         del found[number]
@@ -275,7 +277,9 @@ def families_of(snapshot: "Snapshot | PlainSnapshot") -> dict[str, set[Family]]:
     names = list(snapshot.names)
     asked = _asked(snapshot, len(names))
     return {
-        names[number]: {kind for kind in kinds if isinstance(kind, Family)} for number, kinds in asked.items()
+        names[number]: {kind for kind in kinds if isinstance(kind, Family)}
+        for number, kinds in asked.items()
+        if number < len(names)
     }
 
 
@@ -285,7 +289,8 @@ def _rules(
     """For each attribute wanted, and each set of kinds that rules ask of it: these rules, by number of id."""
     computed = {
         number: kinds
-        for name, number in snapshot.names.items()
+        for name, number in list(snapshot.names.items())
+        if number < len(wanted)
         if is_computed(name)
         if (kinds := _wanted_kinds(name, snapshot, wanted))
     }
@@ -328,7 +333,7 @@ def _wanted_kinds(
     found = {}
     for inner, kinds in kinds_in([filter_of(name)]).items():
         number = snapshot.names[inner]
-        if wanted[number]:
+        if number < len(wanted) and wanted[number]:
             found[number] = sum(1 << int(kind) for kind in kinds)
     return found
 

@@ -20,6 +20,9 @@ from penstock.matching.encode import BatchBuilder
 from penstock.matching.observed import Observed
 from penstock.model.values import List
 
+_PAIRS_MAX: Final = 2**21
+"""Pairs of an element and a condition that are found at a time: tens of MB."""
+
 _LOOKED_AT: Final = 16
 """Lists of a batch, and elements of a list, whose names are looked at."""
 
@@ -56,9 +59,24 @@ class Elements:
             self.observed.look(_names_in(column.rows))
         completed = self._computed.completed(batch, self.names)
         self.observed.see(batch)
-        element, number = self._groups.found(completed, self.names, batch.lists)
-        width = int(number.max(initial=0)) + 1
-        pairs = np.unique(owner[element] * width + number)
+        rows: list[NDArray[np.int64]] = []
+        numbers: list[NDArray[np.int32]] = []
+        # An element may satisfy all conditions, and a list have thousands of elements.
+        step = max(1, _PAIRS_MAX // max(1, self._groups.size))
+        for first in range(0, len(owner), step):
+            some = completed._replace(
+                start=completed.start[first : first + step], count=completed.count[first : first + step]
+            )
+            element, number = self._groups.found(some, self.names, batch.lists)
+            width = int(number.max(initial=0)) + 1
+            pairs = np.unique(owner[first + element] * width + number)
+            rows.append(pairs // width)
+            numbers.append((pairs % width).astype(np.int32))
+        if len(rows) == 1:
+            return rows[0], numbers[0]
+        width = max((int(number.max(initial=0)) + 1 for number in numbers), default=1)
+        all_pairs = [row * width + number for row, number in zip(rows, numbers, strict=True)]
+        pairs = np.unique(np.concatenate(all_pairs)) if all_pairs else np.zeros(0, np.int64)
         return pairs // width, (pairs % width).astype(np.int32)
 
 

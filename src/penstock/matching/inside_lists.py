@@ -95,14 +95,15 @@ def _rules(snapshot: "Snapshot", name: str) -> Iterator[tuple[dict[str, set[Kind
     from penstock.matching.disagreements import conditions_of
 
     asked: dict[int, dict[str, set[Kind]]] = {}
-    for text, number in snapshot.names.items():
+    # A copy: names come while this is looked at.
+    for text, number in list(snapshot.names.items()):
         if is_computed(text):
             states = filter_of(text).conditions.get(name)
             if states is not None and states.kind is Family.LIST and states.required:
                 asked[number] = kinds_in(lists.filters_of(states.required[0]))
-    is_asked = np.zeros(len(snapshot.names), np.bool_)
+    is_asked = np.zeros(max(asked, default=-1) + 2, np.bool_)
     is_asked[list(asked)] = True
     for ids, attribute, _kind in conditions_of(snapshot):
-        some = np.flatnonzero(is_asked[attribute])
+        some = np.flatnonzero(is_asked[np.minimum(attribute, len(is_asked) - 1)])
         for number in np.unique(attribute[some]).tolist():
             yield asked[number], np.unique(ids[some][attribute[some] == number]).astype(np.int64)

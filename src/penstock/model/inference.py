@@ -6,7 +6,7 @@ Text is taken for a time where all texts of an attribute can be read as one (`Ti
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import LimitError, UnsupportedValueError
-from penstock.model.events import is_list, read_list
+from penstock.model.events import is_list
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.schema import Attribute, Schema, labels
@@ -61,17 +61,19 @@ class Inference:
             self._paths.setdefault(name, set()).add(path)
 
     def _see_value(self, name: str, value: object) -> None:
+        if is_list(value):
+            # Also one without elements, which is absent, or with some that rules cannot match.
+            self._families[name].add(Family.LIST)
+            return
         try:
-            read = read_list(value, name) if is_list(value) else to_value(value)
+            family = family_of(to_value(value))
         except UnsupportedValueError:
             if isinstance(value, int):
                 # Beyond 64 bits.
                 self._families[name].add(Family.NUMBER)
             else:
-                self._others[name].add("array" if is_list(value) else type(value).__name__)
+                self._others[name].add(type(value).__name__)
             return
-        # A list without elements is absent, but a list all the same.
-        family = Family.LIST if read is None else family_of(read)
         self._families[name].add(family)
         if family is Family.STRING and name not in self._texts and time_in(str(value)) is None:
             self._texts.add(name)

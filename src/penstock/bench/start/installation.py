@@ -22,7 +22,7 @@ from penstock.matching.arrival import VARIABLE
 from penstock.matching.locking import LOCK
 
 _PACKAGES: Final = ("penstock", "pyspark_penstock")
-_KEPT_OUT: Final = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", VARIABLE)
+_KEPT_OUT: Final = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT", VARIABLE)
 
 
 class Installation:
