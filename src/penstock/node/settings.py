@@ -40,7 +40,8 @@ class Limits(Settings, frozen=True, kw_only=True):
     queue_bytes: Bytes = 64 * _MIB
     """Waiting for one connection: several seconds of a fast one; more only makes what comes late later."""
     keep_bytes: Bytes = 64 * _MIB
-    """Published lately, and kept for those who could not be reached: a minute of 7,000 events a second."""
+    """Published lately, and kept for those who could not be reached, with 1 KiB for each block: a minute of
+    7,000 events a second in blocks of some dozens."""
     subscriptions_per_client: Count = 100_000
     """Enough for a gateway that subscribes for many; ten such clients fit the matcher easily."""
     advertisements_per_client: Count = 1_000
