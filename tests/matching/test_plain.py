@@ -54,8 +54,9 @@ def is_plain(matcher: Matcher) -> bool:
 
 
 def told(matcher: Matcher) -> list[object]:
-    """What it says of rules and events that disagree; rules in no order."""
-    return [(one.attribute, one.problem, one.rules, one.seen, one.events) for one in matcher.disagreements()]
+    """What it says of rules and events that disagree, but for what is in lists; rules in no order."""
+    found = [one for one in matcher.disagreements() if "[]" not in one.attribute]
+    return [(one.attribute, one.problem, one.rules, one.seen, one.events) for one in found]
 
 
 def same(found: Matches, wanted: Matches) -> None:

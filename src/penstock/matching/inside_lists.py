@@ -2,7 +2,8 @@
 
 Elements are counted where they are matched (`elements`). An attribute of a record in the list `items` is
 called `items[].amount` here, and an element that is no record `items[]`. Only rules whose conditions stand in
-tables are looked at, not those that are decided as a whole (`computed`).
+tables are looked at, not those that are decided as a whole (`computed`). The interpreter, which matches until
+kernels are there, counts no elements.
 """
 
 from collections.abc import Iterator
