@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 
 from brute import exactly
 from penstock.filters.constraint import Constraint
+from penstock.filters.expression import And
 from penstock.filters.filter import Filter
 from penstock.model.values import Time
-from strategies import FAMILIES, all_constraints, disjunctions, expressions, scalar_constraints
+from strategies import (
+    FAMILIES,
+    all_constraints,
+    disjunctions,
+    expressions,
+    like_constraints,
+    scalar_constraints,
+)
 
 NAMES = ("x", "y", "order.z")
 LONGER = tuple("ab" * n + tail for n in (3, 40, 300) for tail in ("", "c", "é"))
@@ -37,7 +45,12 @@ SCALAR_EVENT = st.dictionaries(st.sampled_from((*NAMES, "other")), SCALARS, min_
 """Without lists, whose elements may be of several families, as those of an Arrow array may not."""
 PREDICATE = st.one_of(disjunctions(all_constraints(NAMES)), expressions(all_constraints(NAMES)))
 IDS = st.one_of(st.sampled_from(("alice", "bob", "ça", "d")), st.integers(-2, 2))
-SUBSCRIPTIONS = st.lists(st.tuples(IDS, PREDICATE), max_size=20)
+ALIKE = like_constraints(NAMES).flatmap(
+    lambda constraints: st.lists(
+        st.tuples(IDS, st.lists(constraints, min_size=1, max_size=2).map(And)), max_size=20
+    )
+)
+SUBSCRIPTIONS = st.one_of(st.lists(st.tuples(IDS, PREDICATE), max_size=20), ALIKE)
 
 
 ConstraintRow = tuple[str, int, Constraint]

@@ -124,6 +124,32 @@ def plain_constraints(
     return st.one_of(choices)
 
 
+def shapes(
+    names: tuple[str, ...] = NAMES, families: tuple[tuple[object, ...], ...] = FAMILIES
+) -> list[tuple[str, st.SearchStrategy[Constraint]]]:
+    """Constraints of one operator on one attribute and one family, and the operator."""
+    return [
+        (operator, st.builds(Constraint, st.just(name), st.just(operator), arguments))
+        for name in names
+        for pool in families
+        for operators, arguments in (
+            (ORDERED, values(pool)),
+            (("between", "not between"), pair(pool)),
+            (("in", "not in"), several(pool)),
+        )
+        for operator in operators
+    ]
+
+
+def like_constraints(names: tuple[str, ...] = NAMES) -> st.SearchStrategy[st.SearchStrategy[Constraint]]:
+    """For each example one shape of constraints, or two: the rules of a user are alike.
+
+    Where every operator occurs so does every kind of cut, and what happens without one is never seen.
+    """
+    each = st.sampled_from([constraints for _, constraints in shapes(names)])
+    return st.lists(each, min_size=1, max_size=2).map(st.one_of)
+
+
 def pattern_constraints(names: tuple[str, ...] = NAMES) -> st.SearchStrategy[Constraint]:
     name = st.sampled_from(names)
     operators = ("suffix", "not suffix", "substring", "not substring")

@@ -6,13 +6,14 @@ from decimal import Decimal
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matching_cases import (
     CONSTRAINT_ROWS,
     EVENT,
     EVENTS,
+    NAMES,
     SCALAR_EVENT,
     SUBSCRIPTIONS,
     VALUES,
@@ -31,7 +32,7 @@ from penstock.model.events import Event
 from penstock.model.names import Id
 from penstock.model.packed import encode_mapping
 from penstock.model.values import Time
-from strategies import BOOLS, NUMBERS, STRINGS, TIMES
+from strategies import BOOLS, FAMILIES, NUMBERS, STRINGS, TIMES, shapes
 
 pytestmark = pytest.mark.property
 
@@ -87,6 +88,23 @@ def test_batches_of_dicts_and_single_events(
     assert [engine.match(event) for event in events] == expected
     engine.learn(others)
     assert list(engine.match_batch([*events, None])) == [*expected, reference.match({})]
+
+
+EVERY_VALUE: list[Attributes] = [
+    *({NAMES[0]: value} for family in FAMILIES for value in family),
+    {NAMES[0]: [1, "a"]},
+    {"other": 1},
+]
+
+
+@pytest.mark.parametrize("operator", sorted({operator for operator, _ in shapes()}))
+@given(st.data())
+@settings(max_examples=40)
+def test_every_value_against_filters_of_one_shape(operator: str, data: st.DataObject) -> None:
+    of_one = [constraints for of, constraints in shapes(NAMES[:1]) if of == operator]
+    alike = data.draw(st.sampled_from(of_one).flatmap(lambda one: st.lists(one, min_size=1, max_size=8)))
+    engine, reference = both(list(enumerate(alike)))
+    assert list(engine.match_batch(EVERY_VALUE)) == [reference.match(event) for event in EVERY_VALUE]
 
 
 @given(SUBSCRIPTIONS, EVENTS)

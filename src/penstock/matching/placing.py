@@ -16,6 +16,7 @@ from penstock.matching.kernels import build_places, build_planes
 from penstock.matching.kernels import places as layout
 from penstock.matching.kernels.build_places import ABSENT, ALWAYS, LISTED, NOWHERE, PATTERNED, PLANED
 from penstock.matching.kernels.places import DOWN, LEVEL, UP, Filters, Lists, Places
+from penstock.matching.kernels.resolve import NUMBERS
 from penstock.matching.kernels.words import TRUE_WORD, Draft
 
 _LOOK: Final = 6.0
@@ -379,7 +380,7 @@ def _lists(
     for at, column in ((1, 0), (2, 1), (3, 2), (4, 2)):
         family_end = np.where(level == at, ends[slot, column], family_end)
     for at in (1, 2, 3):
-        start = ends[slot, at - 2] if at > 1 else 4
+        start = ends[slot, at - 2] if at > 1 else NUMBERS
         family_begin = np.where(level == at, start, family_begin)
     low = np.where(kind == DOWN, family_begin + 1, least)
     high = np.where(kind == LEVEL, greatest + width, np.where(kind == UP, family_end, greatest))
