@@ -232,29 +232,28 @@ def read_value(text: Bytes, at: int, stop: int, place: int, table: Table) -> int
 
 
 @inlined
-def _count_of_list(text: Bytes, at: int) -> int:
-    """How many elements the list that starts here is said to have; FAILED where none does."""
+def _said_count(text: Bytes, at: int, few: int, few_last: int, head_16: int, head_32: int) -> int:
+    """How many members are said by a head of one of these forms; FAILED where it has another."""
     head = text[at]
-    if _ARRAY <= head <= _ARRAY_LAST:
-        return head - _ARRAY
-    if head == _ARRAY_16:
+    if few <= head <= few_last:
+        return head - few
+    if head == head_16:
         return high_word_at(text, at + 1) >> 48 & 0xFFFF
-    if head == _ARRAY_32:
+    if head == head_32:
         return high_word_at(text, at + 1) >> 32 & 0xFFFF_FFFF
     return FAILED
 
 
 @inlined
+def _count_of_list(text: Bytes, at: int) -> int:
+    """How many elements the list that starts here is said to have; FAILED where none does."""
+    return _said_count(text, at, _ARRAY, _ARRAY_LAST, _ARRAY_16, _ARRAY_32)
+
+
+@inlined
 def _count_of_map(text: Bytes, at: int) -> int:
     """How many attributes the record that starts here is said to have; FAILED where none does."""
-    head = text[at]
-    if _MAP <= head <= _MAP_LAST:
-        return head - _MAP
-    if head == _MAP_16:
-        return high_word_at(text, at + 1) >> 48 & 0xFFFF
-    if head == _MAP_32:
-        return high_word_at(text, at + 1) >> 32 & 0xFFFF_FFFF
-    return FAILED
+    return _said_count(text, at, _MAP, _MAP_LAST, _MAP_16, _MAP_32)
 
 
 @inlined
