@@ -121,7 +121,10 @@ def test_events_that_do_not_fit_the_schema_are_a_warning_and_with_strict_an_erro
     assert match("--schema", "schema.json") == 0
     out, err = capsys.readouterr()
     assert out == '{"event":0,"ids":["r0"]}\n'
-    assert "1 value of 'x' has the family string, but in the schema it is number" in err
+    assert (
+        "1 of 2 events has a string in 'x', such as 'n/a', but in the schema it is number; rule r0 (x = 1)"
+        in err
+    )
     assert "events have 'y', which the schema does not list" in err
     assert match("--schema", "schema.json", "--strict") == 2
     assert capsys.readouterr().out == ""
@@ -162,7 +165,8 @@ def test_strict_looks_at_every_event(kind: str, capsys: Capture, monkeypatch: py
         assert match("--schema", "schema.json", "--strict", *more, events=name) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert "1 value of 'at' has the family string, but in the schema it is a time (date-time)" in err
+        assert "has a string in 'at', such as 'soon', but in the schema it is a time (date-time)" in err
+        assert "1 of 5,000 events " in err
         assert "events have 'other', which the schema does not list" in err
         assert len(err.splitlines()) == 3
     assert match("--schema", "schema.json", events=name) == 0
@@ -181,7 +185,10 @@ def test_strict_takes_empty_records_lists_and_large_numbers_for_what_they_are(ca
     assert match("--schema", "schema.json", "--strict") == 0
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"order": 5}, "events have 'order', which the schema does not list"),
-        ({"order": {"n": [1]}}, "1 value of 'order.n' has the family list, but in the schema it is number"),
+        (
+            {"order": {"n": [1]}},
+            "1 of 4 events has a list in 'order.n', such as [1], but in the schema it is number",
+        ),
         ({"tagz": None}, "events have 'tagz', which the schema does not list; did you mean 'tags'?"),
     ]
     for bad, what in wrong:
@@ -207,7 +214,7 @@ def test_a_schema_says_which_texts_are_times_whatever_the_events_come_in(capsys:
         assert match("--schema", "schema.json", events=name) == 0
         out, err = capsys.readouterr()
         assert out == '{"event":1,"ids":["r0"]}\n'
-        assert "1 value of 'at' has the family string, but in the schema it is a time (date-time)" in err
+        assert "1 of 4 events has a string in 'at', such as 'soon', but in the schema it is a time" in err
         assert match("--schema", "schema.json", "--strict", events=name) == 2
         # A folder keeps what the schema said.
         capsys.readouterr()

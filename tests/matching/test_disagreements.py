@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from penstock.filters.valuesets import Presence
 from penstock.matching.matcher import Matcher
 from penstock.model.events import Event
 from penstock.model.packed import encode_event
+from penstock.model.schema import Schema
 from penstock.model.values import Family, Time, family_of
 
 pytestmark = pytest.mark.usefixtures("warm_kernels")
@@ -201,6 +202,63 @@ def test_filters_kept_with_clauses_are_looked_into() -> None:
     matcher.match({f"{name}{n}": 1 for n in range(39) for name in "ab"} | {"kind": "x", "a39": "1", "B39": 1})
     found = {one.attribute: (one.problem, one.rules, one.suggestion) for one in matcher.disagreements()}
     assert found == {"a39": ("family", 1, None), "b39": ("unknown", 1, "B39")}
+
+
+FORMS: dict[str, Callable[[Matcher, list[dict[str, object]]], object]] = {
+    "one by one": lambda matcher, events: [matcher.match(event) for event in events],
+    "few": lambda matcher, events: [
+        matcher.match_batch(events[at : at + 9]) for at in range(0, len(events), 9)
+    ],
+    "many": lambda matcher, events: matcher.match_batch(events),
+    "json": lambda matcher, events: matcher.match_json("\n".join(map(json.dumps, events))),
+    "arrow": lambda matcher, events: matcher.match_batch(
+        pa.table({name: [event.get(name) for event in events] for name in ("x", "y")})
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("value", "family"), [("n/a", "string"), ([1], "list"), (False, "bool")])
+def test_a_rare_value_of_another_family_is_told_with_a_rule_that_it_escapes(
+    form: str, value: object, family: str
+) -> None:
+    if form == "arrow":
+        # A column has one type: the rules compare it with two.
+        events: list[dict[str, object]] = [{"x": None, "y": n} for n in range(6_000)]
+        events[5_000]["x"] = value
+        rules = {"late": "y > 5 and x > 60", "b": "x > 70 or x is null", "n": "y < 5"}
+        matcher = Matcher(
+            rules, schema=Schema.from_json({"properties": {"x": {"type": "number"}, "y": {}, "aa": {}}})
+        )
+        expected = "; 2 rules, such as late (x > 60 and y > 5), name it"
+        problem = "misfit"
+    else:
+        events = [{"x": 5.5, "y": n} for n in range(6_000)]
+        events[5_000] = {"x": value}
+        matcher = Matcher({"late": "y > 5 and x > 60", "b": "x > 70", "n": "y < 5"})
+        expected = (
+            "; 2 rules, such as late (x > 60 and y > 5), compare it with a number only, and never match there"
+        )
+        problem = "mixed"
+    FORMS[form](matcher, events)
+    (found,) = [one for one in matcher.disagreements() if one.problem == problem]
+    shown = "" if isinstance(value, list) else repr(value)
+    head = f"1 of 6,000 events has a {family} in 'x'" + (f", such as {shown}" if shown else "")
+    middle = ", but in the schema it is number" if problem == "misfit" else ""
+    assert str(found) == head + middle + expected
+    assert (found.example, found.rule, found.events) == (shown, "x > 60 and y > 5", 6_000)
+    matcher.add("more", "aa = 1")
+    matcher.compact()
+    (found,) = [one for one in matcher.disagreements() if one.problem == problem]
+    assert found.example == shown
+
+
+def test_what_tells_is_the_events_where_there_is_no_schema() -> None:
+    matcher = Matcher({"a": "x > 5", "b": "z = 'a'"})
+    matcher.match_batch([{"x": "5", "y": 1}])
+    assert {one.basis for one in matcher.disagreements()} == {"events"}
+    schema = Schema.from_json({"properties": {"y": {"type": "number"}}})
+    assert {one.basis for one in matcher.check(schema)} == {"schema"}
 
 
 def test_before_any_event_there_is_nothing_to_disagree_about() -> None:

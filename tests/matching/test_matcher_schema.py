@@ -47,7 +47,8 @@ def test_events_that_do_not_fit_are_reported() -> None:
     matcher.match_batch([{"amount": 7, "country": "x"}, {"amount": 8, "countri": "x"}])
     matcher.match_batch([{"amount": "n/a", "country": "x"}] * 3)
     assert [str(one) for one in matcher.disagreements() if one.problem != "mixed"] == [
-        "3 values of 'amount' have the family string, but in the schema it is number",
+        "3 of 5 events have a string in 'amount', such as 'n/a', but in the schema it is number; "
+        "rule a (amount > 5) names it",
         "events have 'countri', which the schema does not list; did you mean 'country'?",
     ]
 

@@ -228,7 +228,8 @@ def test_text_that_is_no_time_is_counted_as_a_misfit() -> None:
     matcher = Matcher(LATE, schema=SCHEMA)
     matcher.match_batch([{"at": at} for at in AT] * 3)
     assert [str(one) for one in matcher.disagreements() if one.problem == "misfit"] == [
-        "3 values of 'at' have the family string, but in the schema it is a time (date-time)"
+        "3 of 15 events have a string in 'at', such as 'soon', but in the schema it is a time (date-time); "
+        "rule late (at >= timestamp '2024-01-02T00:00:00Z') names it"
     ]
 
 

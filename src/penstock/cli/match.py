@@ -211,7 +211,8 @@ class Answering:
         if self._fitting is None:
             return found
         with self._lock:
-            misfits = events_that_misfit(self._fitting, self._matcher.observed.events)
+            concerned = {one.attribute: one for one in found if one.problem == "misfit"}
+            misfits = events_that_misfit(self._fitting, self._matcher.observed.events, concerned)
         others = (one for one in found if one.problem not in ("misfit", "unlisted"))
         return sorted([*others, *misfits], key=lambda one: one.attribute)
 

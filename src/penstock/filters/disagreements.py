@@ -49,9 +49,9 @@ Problem = Literal[
     "unadvertised",
 ]
 
-Basis = Literal["schema", "columns", "advertisements"]
-"""What tells, where no events were counted: a schema that was given, the columns of events, or what
-publishers have advertised."""
+Basis = Literal["events", "schema", "columns", "advertisements"]
+"""What tells: events that were counted, a schema that was given, the columns of events, or what publishers
+have advertised."""
 
 _LACKS: Final[dict[Basis, str]] = {
     "schema": "the schema has no attribute {}, which",
@@ -114,7 +114,11 @@ class Disagreement(msgspec.Struct, frozen=True):
     note: str = ""
     """What else there is to know."""
     basis: Basis = "schema"
-    """What tells, where `events` is None."""
+    """What tells."""
+    example: str = ""
+    """A value that events have in one of the families `seen`, of `mixed` and `misfit`."""
+    rule: str = ""
+    """What the first of `ids` asks for, of `mixed` and `misfit`."""
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON has it, and the sentence as `text`."""
@@ -133,6 +137,8 @@ class Disagreement(msgspec.Struct, frozen=True):
             ids=(*self.ids, *other.ids)[:IDS_SHOWN],
             events=None if self.events is None else max(self.events, other.events or 0),
             skipped=max(self.skipped, other.skipped),
+            example=self.example or other.example,
+            rule=self.rule or other.rule,
         )
 
     def __str__(self) -> str:
@@ -160,7 +166,6 @@ def _sentence(found: Disagreement) -> str:
     seen = " or a ".join(found.seen)
     counted = ", ".join(f"{count:,}" for count in found.seen.values())
     values = "value" if counted == "1" else "values"
-    have = "has" if counted == "1" else "have"
     match found.problem:
         case "unknown" | "null":
             return _sentence_of_nothing(found, name, who, hint)
@@ -181,11 +186,8 @@ def _sentence(found: Disagreement) -> str:
                 f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in the events it is a {seen} "
                 f"({counted} {values}): no event can match{_of_elements(found)}"
             )
-        case "mixed":
-            return (
-                f"{counted} {values} of {name} {have} the family {seen}; rules compare it with a {asked} "
-                "only, and never match there"
-            )
+        case "mixed" | "misfit":
+            return _sentence_of_some(found, name, asked)
         case "skipped":
             return (
                 f"{_count(found.skipped, 'value')} of {name}, which {who} {_verb(found, 'name')}, "
@@ -199,11 +201,38 @@ def _sentence(found: Disagreement) -> str:
             )
         case "unlisted":
             return f"events have {name}, which the schema does not list{hint}"
-        case "misfit":
-            family = f"{counted} {values} of {name} {have} the family {seen}"
-            return f"{family}, but in the schema it is {found.detail}"
         case "unadvertised":
             return f"no publisher has advertised events that {who} can match"
+
+
+def _sentence_of_some(found: Disagreement, name: str, asked: str) -> str:
+    """That some events have values which rules, or the schema, do not expect."""
+    values, rules = _of_values(found, name), _such_as(found)
+    if found.problem == "misfit":
+        misfit = f"{values}, but in the schema it is {found.detail}"
+        return f"{misfit}; {rules} {_verb(found, 'name')} it" if found.rules else misfit
+    compare, match = _verb(found, "compare"), "matches" if found.rules == 1 else "match"
+    return f"{values}; {rules} {compare} it with a {asked} only, and never {match} there"
+
+
+def _of_values(found: Disagreement, name: str) -> str:
+    """How many events have what, and a value that one of them has."""
+    counts = sum(found.seen.values())
+    families = {family.label for family in Family}
+    what = " or ".join(f"a {one}" if one in families else f"a value of type {one}" for one in found.seen)
+    such = f", such as {found.example}" if found.example else ""
+    return (
+        f"{counts:,} of {_count(found.events or 0, 'event')} {'has' if counts == 1 else 'have'} "
+        f"{what} in {name}{such}"
+    )
+
+
+def _such_as(found: Disagreement) -> str:
+    """The rules concerned, one of them with what it asks for."""
+    if not found.ids:
+        return "the filter" if found.rules == 1 else _count(found.rules, "rule")
+    example = f"{found.ids[0]!s:.80}" + (f" ({found.rule})" if found.rule else "")
+    return f"rule {example}" if found.rules == 1 else f"{found.rules:,} rules, such as {example},"
 
 
 def _of_elements(found: Disagreement) -> str:
@@ -296,7 +325,7 @@ class Rules:
                     rules=count,
                     ids=tuple(ids),
                     suggestion=suggestion(name, names, pace) if problem == "unknown" else None,
-                    basis=basis,
+                    basis="events" if "events" in fields else basis,
                     has=fields_of(name, _paced(names, pace)) if problem == "unknown" else (),
                     **fields,
                 )
@@ -361,11 +390,25 @@ def check(filters: Iterable[Filter], schema: Schema) -> list[Disagreement]:
     return report_by(schema, _problems(filters, schema))
 
 
-def events_that_misfit(fitting: Fitting, events: int) -> list[Disagreement]:
-    """What all of so many events have that a schema does not allow, in the order of attributes."""
+def events_that_misfit(
+    fitting: Fitting, events: int, concerned: Mapping[str, Disagreement] | None = None
+) -> list[Disagreement]:
+    """What all of so many events have that a schema does not allow, in the order of attributes.
+
+    `concerned`: by attribute, misfits that were found otherwise, and the rules that they concern.
+    """
     attributes = fitting.schema.attributes
+    rules = concerned or {}
+    nobody = Disagreement("", "misfit", (), {}, 0, ())
     return [
-        Disagreement(name, "misfit", (), seen, 0, (), events=events, detail=attributes[name].type)
+        msgspec.structs.replace(
+            rules.get(name, nobody),
+            attribute=name,
+            seen=seen,
+            events=events,
+            detail=attributes[name].type,
+            example=fitting.example(name, next(iter(seen))),
+        )
         if name in attributes
         else Disagreement(
             name, "unlisted", (), seen, 0, (), events=events, suggestion=suggestion(name, attributes)

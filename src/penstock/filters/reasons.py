@@ -134,13 +134,14 @@ def _found(name: str, states: ValueSet, attributes: Mapping[str, Value]) -> str:
         meant = None if states.kind is Presence.ABSENT else suggestion(name, list(attributes))
         hint = "" if meant is None else f"; the event has {write_name(meant)}"
         return f"{written} is missing{hint}"
-    said = f"{written} is {_shown(value)}"
+    said = f"{written} is {shown(value)}"
     if isinstance(states.kind, Family) and family_of(value) is not states.kind:
         return f"{said}, a {family_of(value).label}; the rule wants a {states.kind.label}"
     return said
 
 
-def _shown(value: Value) -> str:
+def shown(value: Value) -> str:
+    """A value as messages show it."""
     if isinstance(value, Time):
         text = str(value)
     elif type(value) is tuple:

@@ -5,7 +5,7 @@ somebody asks. Most attributes are settled by what is asked of them in all; only
 something to say are looked into rule by rule.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -125,11 +125,28 @@ def disagreements(
         seen={names[at]: _shown(seen[names[at]], found, asked[at]) for at, found in at_issue.items()},
         events=looked,
         skipped={name: one.skipped for name, one in seen.items()},
+        example=_examples(observed, at_issue, seen, asked, names),
         detail={name: observed.skipping.detail(name) for name, one in seen.items() if one.skipped},
     )
     if texts.by_rules:
         return reported
     return [_with_note(one, texts) for one in reported]
+
+
+def _examples(
+    observed: Observed,
+    at_issue: Mapping[int, list[Problem]],
+    seen: Mapping[str, _Seen],
+    asked: Mapping[int, set[Kind]],
+    names: list[str],
+) -> dict[str, str]:
+    """Of each mixed attribute a value that no rule asks for."""
+    others = {
+        at: next(family for family in sorted(seen[names[at]].families) if family not in asked[at])
+        for at, problems in at_issue.items()
+        if "mixed" in problems
+    }
+    return {names[at]: observed.example(at, family) for at, family in others.items()}
 
 
 def _with_note(found: Disagreement, texts: TimeTexts) -> Disagreement:
@@ -140,7 +157,9 @@ def _with_note(found: Disagreement, texts: TimeTexts) -> Disagreement:
     return msgspec.structs.replace(found, note="text is read as a time where a schema says that it is one")
 
 
-def misfits(snapshot: "Snapshot | PlainSnapshot", observed: Observed, schema: Schema) -> list[Disagreement]:
+def misfits(
+    snapshot: "Snapshot | PlainSnapshot", observed: Observed, schema: Schema, *, ids_max: int = IDS_SHOWN
+) -> list[Disagreement]:
     """What events had that a schema does not allow: of the attributes that filters name, and other names."""
     names = [name for name in snapshot.names if not is_computed(name)]
     counts = observed.counts(len(snapshot.names))
@@ -158,8 +177,31 @@ def misfits(snapshot: "Snapshot | PlainSnapshot", observed: Observed, schema: Sc
             continue
         others = {family: count for family, count in families.items() if family not in attribute.families}
         if others and attribute.is_matchable:
-            found.append(_of_events(name, "misfit", others, observed, detail=attribute.type))
-    return found
+            example = "" if number is None else observed.example(number, min(others))
+            found.append(_of_events(name, "misfit", others, observed, detail=attribute.type, example=example))
+    return _with_rules(snapshot, found, ids_max)
+
+
+def _with_rules(
+    snapshot: "Snapshot | PlainSnapshot", found: list[Disagreement], ids_max: int
+) -> list[Disagreement]:
+    """Misfits with the rules that name their attributes."""
+    numbers = {snapshot.names[one.attribute]: one for one in found if one.problem == "misfit"}
+    if not numbers:
+        return found
+    wanted = np.zeros(len(snapshot.names), np.bool_)
+    wanted[list(numbers)] = True
+    rules = Rules(ids_max)
+    for number, _mask, ids in _rules(snapshot, wanted):
+        some = [snapshot.ids.get(int(one)) for one in ids[:ids_max]]
+        rules.add_many(numbers[number].attribute, "misfit", (), some, len(ids))
+    known = {one.attribute: one for one in rules.report(())}
+    return [
+        msgspec.structs.replace(one, rules=known[one.attribute].rules, ids=known[one.attribute].ids)
+        if one.problem == "misfit" and one.attribute in known
+        else one
+        for one in found
+    ]
 
 
 def _of_events(

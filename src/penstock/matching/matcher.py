@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import EventError, FilterError, InputError, PenstockError, UnknownSubscriptionError
 from penstock.filters import html
+from penstock.filters.asked import attributes_in
 from penstock.filters.disagreements import IDS_SHOWN, Disagreements, DisagreementWarning, SchemaCheck, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
@@ -57,6 +59,9 @@ _ROWS: Final = 65_536
 
 _FEW: Final = 64
 """The first texts are parsed one by one; further ones are compared with those before them."""
+
+_RULE_SHOWN: Final = 120
+"""Characters shown of what a rule asks for."""
 
 _TIDY_EVERY: Final = 16
 """Packed events after which it is looked whether something is to be tidied: they often come one by one."""
@@ -637,7 +642,19 @@ class Matcher:
             found += disagreements_inside(snapshot, events, patience=patience, ids_max=ids_max)
         if self._schema is not None:
             found += self.misfits(self._schema)
-        return Disagreements(sorted(found, key=lambda one: one.attribute))
+        return Disagreements(sorted(map(self._with_rule, found), key=lambda one: one.attribute))
+
+    def _with_rule(self, found: "Disagreement") -> "Disagreement":
+        """With what its first rule asks for, where events have values that rules do not."""
+        if found.problem not in ("mixed", "misfit") or found.rule or not found.ids:
+            return found
+        try:
+            filters = self.filters(found.ids[0])
+        except PenstockError:
+            # Somebody has removed it meanwhile.
+            return found
+        asked = (str(f) for f in filters if found.attribute in attributes_in(f))
+        return msgspec.structs.replace(found, rule=f"{next(asked, ''):.{_RULE_SHOWN}}")
 
     def misfits(self, schema: Schema) -> "list[Disagreement]":
         """What the events seen so far had that a schema does not allow, as far as filters name it; and names

@@ -62,6 +62,8 @@ class Observed:
         """What to pass as `unsupported` so that values that are left out are counted."""
         self._kept: NDArray[np.int64] = np.zeros(0, np.int64)
         """For each attribute, texts that would be times if no rule compared them with strings."""
+        self._examples: dict[int, str] = {}
+        """The first value of each attribute and state, as text; under the places that `_counts` has."""
         self._began: dict[int, int] = {}
         """Attributes that filters name only since so many events had come."""
         self._lock = threading.Lock()
@@ -79,23 +81,45 @@ class Observed:
         if size >= _TOGETHER and not is_interpreting():
             with self._lock:
                 self._have_room(int(batch.value_attribute.max(initial=0)))
-                count_values(batch.entries, batch.value_attribute, batch.value_state, self._counts)
+                if count_values(batch.entries, batch.value_attribute, batch.value_state, self._counts):
+                    self._keep_examples(batch)
         elif size:
             attribute, state = batch.value_attribute, batch.value_state
             if len(batch.start) == 1 and (count := direct(count_values)) is not count_values:
                 # Without a look at types: those of one event are the same always.
                 with self._lock:
                     self._have_room(max(attribute.tolist()))
-                    count(batch.entries, attribute, state, self._counts)
+                    if count(batch.entries, attribute, state, self._counts):
+                        self._keep_examples(batch)
                 return
             if size != len(attribute):
                 attribute, state = attribute[batch.entries], state[batch.entries]
             with self._lock:
+                self._keep_examples(batch)
                 self._small.append((attribute, state))
                 # An empty batch would never fill it, and one of one value counts for more than that.
                 self._small_size += size + 8
                 if self._small_size >= _TOGETHER:
                     self._fold()
+
+    def _keep_examples(self, batch: Batch) -> None:
+        """Keep a value of each attribute and state that no event had before."""
+        from penstock.matching.plain import shown_at
+
+        attribute, state = batch.value_attribute[batch.entries], batch.value_state[batch.entries]
+        places = attribute.astype(np.int64) * STATES + state
+        # Either way it takes some microseconds for a thousand values.
+        are_many = len(places) >= _TOGETHER
+        some = np.flatnonzero(np.bincount(places)).tolist() if are_many else places.tolist()
+        for place in set(some).difference(self._examples):
+            first = int(batch.entries[np.argmax(places == place)])
+            self._examples[place] = shown_at(batch, first)
+
+    def example(self, attribute: int, family: Family) -> str:
+        """The first value of an attribute in a family, as text; empty if there was none."""
+        states = (state for state, known in FAMILY_OF_STATE.items() if known is family)
+        found = (self._examples.get(attribute * STATES + state) for state in states)
+        return next((text for text in found if text), "")
 
     def keep(self, counts: NDArray[np.int64]) -> None:
         """Take note of texts that would be times if no rule compared them with strings, by attribute."""
@@ -145,6 +169,10 @@ class Observed:
         made.events, made.names, made.skipping = self.events, self.names, self.skipping
         made._next = self._next
         began = {int(number_of[number]): events for number, events in self._began.items()}
+        for place, text in list(self._examples.items()):
+            number, state = divmod(place, STATES)
+            if number < len(number_of) and number_of[number] >= 0:
+                made._examples[int(number_of[number]) * STATES + state] = text
         made._began = {number: events for number, events in began.items() if number >= 0}
         counts = self.counts(len(number_of))
         made._have_room(int(number_of.max(initial=0)))

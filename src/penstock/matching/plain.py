@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from penstock.errors import PenstockError, UnknownSubscriptionError
 from penstock.filters.filter import Filter
 from penstock.filters.order import successor
+from penstock.filters.reasons import shown
 from penstock.filters.valuesets import ValueSet
-from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.columns import ColumnsBuilder, offsets_of
 from penstock.matching.decimals import decimal_at
 from penstock.matching.elements import lists_of
@@ -281,6 +282,11 @@ def value_of(batch: Batch, at: int) -> Value:
     if state == DECIMAL:
         return decimal_at(batch.arena, int(bits))
     return float("nan") if state == NAN else bool(state == TRUE)
+
+
+def shown_at(batch: Batch, at: int) -> str:
+    """A value of a batch as messages show it; empty for a list, which batches as kernels take them lack."""
+    return "" if batch.value_state[at] == LIST else shown(value_of(batch, at))
 
 
 class PlainPart:

@@ -5,7 +5,7 @@ Unlike counting what filters name (`penstock.matching.observed`), this looks at 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.errors import PenstockError
 from penstock.model.arrow import column_values, family_of_arrow, without_views
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _EVERY = frozenset(Family)
 
+_SHOWN: Final = 80
+"""Characters of a value that are kept as an example."""
+
 
 class Fitting:
     """Shown all events; counts what does not fit."""
@@ -27,6 +30,7 @@ class Fitting:
         self.schema = schema
         self._families = families or {}
         self._found: Counter[tuple[str, str]] = Counter()
+        self._examples: dict[tuple[str, str], str] = {}
 
     def see(self, event: Mapping[str, object]) -> None:
         """Hold a decoded event, which may be nested, against the schema."""
@@ -45,6 +49,8 @@ class Fitting:
             label = _label(value) if given is None else given.label
             if not _fits(label, value, attribute):
                 self._found[name, label] += 1
+                if (name, label) not in self._examples:
+                    self._examples[name, label] = _shown(value)
 
     def see_rows(self, rows: "pa.RecordBatch", families: Mapping[str, Family]) -> None:
         """Hold the rows of a table against the schema; `families`: columns of text that are read as these."""
@@ -63,10 +69,14 @@ class Fitting:
                     count -= _times_among(array)
             if count:
                 self._found[name, label] += count
+                if (name, label) not in self._examples:
+                    is_time = attribute is not None and Family.TIME in attribute.families
+                    self._examples[name, label] = _example_among(array, times=is_time)
 
     def take(self, other: "Fitting") -> None:
         """Add what another has counted."""
         self._found.update(other._found)
+        self._examples = {**other._examples, **self._examples}
 
     def another(self) -> "Fitting":
         """One that has not seen any event, to be taken in later."""
@@ -79,8 +89,29 @@ class Fitting:
             by_name.setdefault(name, {})[label] = count
         return list(by_name.items())
 
+    def example(self, name: str, label: str) -> str:
+        """A value of an attribute in this family, as text; empty where none was kept."""
+        return self._examples.get((name, label), "")
+
     def _is_record(self, name: str) -> bool:
         return any(known.startswith(name + ".") for known in self.schema.attributes)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _example_among(array: "pa.Array", *, times: bool) -> str:
+    """The first value of a column, with `times` the first that is no time."""
+    for value in array.drop_null():
+        try:
+            given = value.as_py()
+        except (ValueError, OverflowError):
+            continue  # Python has no such time.
+        if not (times and isinstance(given, str) and time_in(given) is not None):
+            return _shown(given)
+    return ""
 
 
 def _takes_anything(attribute: Attribute) -> bool:
