@@ -245,12 +245,32 @@ def test_a_rare_value_of_another_family_is_told_with_a_rule_that_it_escapes(
     shown = "" if isinstance(value, list) else repr(value)
     head = f"1 of 6,000 events has a {family} in 'x'" + (f", such as {shown}" if shown else "")
     middle = ", but in the schema it is number" if problem == "misfit" else ""
-    assert str(found) == head + middle + expected
+    hint = "; any(x) = … asks for an element, as '…' in x does" if problem == "mixed" and not shown else ""
+    assert str(found) == head + middle + expected + hint
     assert (found.example, found.rule, found.events) == (shown, "x > 60 and y > 5", 6_000)
     matcher.add("more", "aa = 1")
     matcher.compact()
     (found,) = [one for one in matcher.disagreements() if one.problem == problem]
     assert found.example == shown
+
+
+@pytest.mark.parametrize("form", [*FORMS, "packed"])
+def test_a_rule_that_takes_a_list_of_records_for_a_record_is_told_how_to_ask(form: str) -> None:
+    events: list[dict[str, object]] = [{"x": 1, "y": 2, "order": {"items": [{"sku": "A7"}]}}]
+    matcher = Matcher({"a": "order.items.sku = 'A7'", "b": "x.sku = 'A7'"})
+    if form == "arrow":
+        matcher.match_batch(pa.Table.from_pylist(events))
+    elif form == "packed":
+        packed = encode_event(Event(events[0]))
+        matcher.match_packed(packed, [0, len(packed)])
+    else:
+        FORMS[form](matcher, events)
+    matcher.compact()
+    assert [str(one) for one in matcher.disagreements()] == [
+        "none of 1 event has 'order.items.sku', which 1 rule (a) names; "
+        "'order.items' is a list: any(order.items where sku = …)",
+        "none of 1 event has 'x.sku', which 1 rule (b) names",
+    ]
 
 
 def test_what_tells_is_the_events_where_there_is_no_schema() -> None:

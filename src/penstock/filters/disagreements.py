@@ -212,7 +212,7 @@ def _sentence_of_some(found: Disagreement, name: str, asked: str) -> str:
         misfit = f"{values}, but in the schema it is {found.detail}"
         return f"{misfit}; {rules} {_verb(found, 'name')} it" if found.rules else misfit
     compare, match = _verb(found, "compare"), "matches" if found.rules == 1 else "match"
-    return f"{values}; {rules} {compare} it with a {asked} only, and never {match} there"
+    return f"{values}; {rules} {compare} it with a {asked} only, and never {match} there{_of_elements(found)}"
 
 
 def _of_values(found: Disagreement, name: str) -> str:
@@ -238,7 +238,8 @@ def _such_as(found: Disagreement) -> str:
 def _of_elements(found: Disagreement) -> str:
     """How to ask for the elements of a list, where a rule takes it for one value."""
     is_list = Family.LIST.label in found.seen and Family.LIST.label not in found.asked
-    return f"; any({found.attribute}) = … asks for an element" if is_list else ""
+    name = found.attribute
+    return f"; any({name}) = … asks for an element, as '…' in {name} does" if is_list else ""
 
 
 def _sentence_of_nothing(found: Disagreement, name: str, who: str, hint: str) -> str:
@@ -310,11 +311,16 @@ class Rules:
         *,
         basis: Basis = "schema",
         pace: Callable[[], object] = lambda: None,
+        lists: Collection[str] = (),
         **more: Mapping[str, Any],
     ) -> list[Disagreement]:
-        """All disagreements, in the order of attributes; `more` has fields by attribute."""
+        """All disagreements, in the order of attributes; `more` has fields by attribute.
+
+        `lists`: which of the names are lists.
+        """
         made = []
         for (name, problem), (families, ids, count) in sorted(self._found.items()):
+            note = _of_records(name, lists) if problem == "unknown" else ""
             fields = {field: values[name] for field, values in more.items() if name in values}
             made.append(
                 Disagreement(
@@ -324,13 +330,24 @@ class Rules:
                     seen=fields.pop("seen", {}),
                     rules=count,
                     ids=tuple(ids),
-                    suggestion=suggestion(name, names, pace) if problem == "unknown" else None,
+                    suggestion=None if note or problem != "unknown" else suggestion(name, names, pace),
                     basis="events" if "events" in fields else basis,
                     has=fields_of(name, _paced(names, pace)) if problem == "unknown" else (),
+                    note=note,
                     **fields,
                 )
             )
         return made
+
+
+def _of_records(name: str, lists: Collection[str]) -> str:
+    """How to ask for an attribute of records in a list, where a rule takes the list for a record."""
+    dot = name.find(".")
+    while dot >= 0:
+        if name[:dot] in lists:
+            return f"{name[:dot]!r:.80} is a list: any({name[:dot]:.80} where {name[dot + 1 :]:.80} = …)"
+        dot = name.find(".", dot + 1)
+    return ""
 
 
 def is_in_vain(kinds: Collection[Kind], families: Collection[Family]) -> bool:
@@ -382,6 +399,7 @@ def report_by(
         seen={name: {family.label: 0 for family in sorted(one.families)} for name, one in attributes.items()},
         detail={name: one.type for name, one in attributes.items()},
         pace=pace,
+        lists={name for name, one in known.items() if Family.LIST in one.families} if rules else (),
     )
 
 

@@ -126,6 +126,7 @@ def disagreements(
         events=looked,
         skipped={name: one.skipped for name, one in seen.items()},
         example=_examples(observed, at_issue, seen, asked, names),
+        lists=observed.lists,
         detail={name: observed.skipping.detail(name) for name, one in seen.items() if one.skipped},
     )
     if texts.by_rules:

@@ -85,6 +85,9 @@ class _Ready(NamedTuple):
 class Matcher:
     """Predicates under ids; several predicates under one id form a disjunction. See the module."""
 
+    warns = True
+    """Whether `match_batch` and `match_json` warn of disagreements."""
+
     def __init__(
         self,
         subscriptions: Iterable[tuple[Id, PredicateLike]] | Mapping[Any, PredicateLike] = (),
@@ -97,14 +100,14 @@ class Matcher:
 
         `texts`: of which attributes else texts are read as times.
         """
+        if schema is not None:
+            _check_schema(schema)
         self._kept: Store | PlainStore = PlainStore() if is_interpreting() else _new_store()
         self._schema = schema
         if schema is not None and texts is None:
             texts = TimeTexts.of_schema(schema)
         if texts is not None:
             self._kept.texts = texts
-        self.warns = True
-        """Whether `match_batch` and `match_json` warn of disagreements."""
         self._warns_at = _WARNED_AFTER
         self._warned: set[tuple[str, str]] = set()
         self._wanted: _Ready | None = None
@@ -661,6 +664,7 @@ class Matcher:
         that the schema does not list. In the order of attributes."""
         from penstock.matching.disagreements import misfits
 
+        _check_schema(schema)
         snapshot = self._snapshot()
         return misfits(snapshot, snapshot.sample.observed, schema)
 
@@ -671,6 +675,7 @@ class Matcher:
         """
         from penstock.matching.disagreements import disagreements_by
 
+        _check_schema(schema)
         return Disagreements(disagreements_by(self._snapshot(), schema, basis))
 
     def filters(self, key: Id) -> list[Filter]:
@@ -772,10 +777,23 @@ def _pairs(subscriptions: object) -> Iterable[Any]:
         return subscriptions.items()
     if hasattr(subscriptions, "__arrow_c_stream__"):
         raise FilterError("subscriptions come as pairs (id, filter); add_constraints takes Arrow tables")
+    if isinstance(subscriptions, str | bytes):
+        raise FilterError(
+            "subscriptions are a dict or pairs (id, filter), not one text: "
+            "Matcher({'late': \"dep_delay > 60\"}); penstock.parse(…).matches(event) does without an id"
+        )
     if not _is_iterable(subscriptions):
         kind = type(subscriptions).__name__
         raise FilterError(f"subscriptions come as a list of pairs (id, filter) or as a dict, not as {kind}")
     return cast("Iterable[Any]", subscriptions)
+
+
+def _check_schema(schema: object) -> None:
+    if not isinstance(schema, Schema):
+        raise InputError(
+            f"a schema is a penstock.Schema, not {type(schema).__name__}: "
+            "Schema.from_json(…) reads a JSON Schema, Schema.from_arrow(table.schema) takes columns"
+        )
 
 
 def _is_iterable(given: object) -> bool:

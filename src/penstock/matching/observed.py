@@ -20,6 +20,7 @@ from penstock.matching.arrival import is_interpreting
 from penstock.matching.batch import DECIMAL, DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.observe import STATES, count_values
+from penstock.model.arrow import family_of_arrow
 from penstock.model.events import Skipping, decode_object
 from penstock.model.limits import ATTRIBUTES_MAX, NAME_LENGTH_MAX, NESTING_MAX
 from penstock.model.packed import decode_event
@@ -58,6 +59,8 @@ class Observed:
         """How many events there were."""
         self.names: dict[str, None] = {}
         """Names that events had; of their attributes, not all."""
+        self.lists: set[str] = set()
+        """Those of the names that were lists."""
         self.skipping = Skipping(threading.Lock())
         """What to pass as `unsupported` so that values that are left out are counted."""
         self._kept: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -167,7 +170,7 @@ class Observed:
         """The same when attributes have other numbers; those that have none (-1) are left out."""
         made = Observed()
         made.events, made.names, made.skipping = self.events, self.names, self.skipping
-        made._next = self._next
+        made._next, made.lists = self._next, self.lists
         began = {int(number_of[number]): events for number, events in self._began.items()}
         for place, text in list(self._examples.items()):
             number, state = divmod(place, STATES)
@@ -191,8 +194,10 @@ class Observed:
         return self.events >= self._next and len(self.names) < NAMES_MAX
 
     def look(self, names: Iterable[str]) -> None:
-        """Remember the names of some events."""
+        """Remember the names of some events; the attributes of one may be given as they are."""
         self._next = self.events + self.events // 4 + 1
+        if isinstance(names, Mapping):
+            names = names_in(names, self.lists)
         for name in names:
             if len(self.names) >= NAMES_MAX:
                 return
@@ -203,7 +208,7 @@ class Observed:
     def look_at_lines(self, lines: bytes | bytearray | memoryview) -> None:
         """Remember the names in a few JSON lines."""
         if self.is_curious:
-            self.look(_names_in_lines(bytes(lines[:_LINE_BYTES])))
+            self.look(_names_in_lines(bytes(lines[:_LINE_BYTES]), self.lists))
 
     def look_at_packed(self, data: Any, offsets: Any) -> None:
         """Remember the names of a few packed events, which have been checked."""
@@ -216,7 +221,7 @@ class Observed:
     def look_at_columns(self, schema: "pa.Schema") -> None:
         """Remember the names of a table's columns."""
         if self.is_curious:
-            self.look(_names_in_schema(schema, "", 0))
+            self.look(_names_in_schema(schema, self.lists))
 
     def looking(self, events: Iterable[Any]) -> Iterator[Any]:
         """The events themselves, the names of the first remembered on the way."""
@@ -225,7 +230,7 @@ class Observed:
             return
         for at, event in enumerate(events):
             if at < _LOOKED_AT and isinstance(event, Mapping):
-                self.look(names_in(event))
+                self.look(event)
             yield event
 
 
@@ -233,30 +238,34 @@ _LINE_BYTES: Final = 16_384
 """Of JSON lines whose names are looked at."""
 
 
-def names_in(event: Mapping[Any, object], prefix: str = "", depth: int = 0) -> Iterator[str]:
-    """The names of an event's attributes, whether their values have a family or not."""
+def names_in(event: Mapping[Any, object], lists: set[str], prefix: str = "", depth: int = 0) -> Iterator[str]:
+    """The names of an event's attributes, whether their values have a family or not. Adds to `lists`."""
     for name, value in event.items():
         path = f"{prefix}{name}"
         if isinstance(value, Mapping) and value and depth < NESTING_MAX:
-            yield from names_in(value, path + ".", depth + 1)
+            yield from names_in(value, lists, path + ".", depth + 1)
         else:
+            if isinstance(value, list | tuple) and len(lists) < NAMES_MAX and len(path) <= NAME_LENGTH_MAX:
+                lists.add(path)
             yield path
 
 
-def _names_in_lines(lines: bytes) -> Iterator[str]:
+def _names_in_lines(lines: bytes, known: set[str]) -> Iterator[str]:
     for line in lines.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]:
         try:
-            yield from names_in(decode_object(line.strip()))
+            yield from names_in(decode_object(line.strip()), known)
         except PenstockError:
             # The last may be cut; what is wrong in others is for the reader to say.
             continue
 
 
-def _names_in_schema(fields: Any, prefix: str, depth: int) -> Iterator[str]:
+def _names_in_schema(fields: Any, lists: set[str], prefix: str = "", depth: int = 0) -> Iterator[str]:
     import pyarrow as pa
 
     for field in fields:
         if pa.types.is_struct(field.type) and depth < NESTING_MAX:
-            yield from _names_in_schema(field.type, f"{prefix}{field.name}.", depth + 1)
+            yield from _names_in_schema(field.type, lists, f"{prefix}{field.name}.", depth + 1)
         else:
+            if family_of_arrow(field.type) is Family.LIST:
+                lists.add(prefix + field.name)
             yield prefix + field.name
