@@ -5,7 +5,7 @@ somebody asks. Most attributes are settled by what is asked of them in all; only
 something to say are looked into rule by rule.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -324,6 +324,18 @@ def families_of(snapshot: "Snapshot | PlainSnapshot") -> dict[str, set[Family]]:
         for number, kinds in asked.items()
         if number < len(names)
     }
+
+
+def text_rules(snapshot: "Snapshot | PlainSnapshot", names: Collection[str]) -> dict[str, Id]:
+    """For each of some attributes a rule that compares it with a string, if there is one."""
+    numbers = {snapshot.names[name]: name for name in names if name in snapshot.names}
+    wanted = np.zeros(len(snapshot.names), np.bool_)
+    wanted[list(numbers)] = True
+    found: dict[str, Id] = {}
+    for number, mask, ids in _rules(snapshot, wanted) if numbers else ():
+        if Family.STRING in _kinds_of(mask):
+            found.setdefault(numbers[number], snapshot.ids.get(int(ids[0])))
+    return found
 
 
 def _rules(

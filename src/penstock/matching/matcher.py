@@ -9,7 +9,7 @@ may be called from several threads at once.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, FilterError, InputError, PenstockError, UnknownSubscriptionError
 from penstock.filters import html
-from penstock.filters.asked import attributes_in
 from penstock.filters.disagreements import IDS_SHOWN, Disagreements, DisagreementWarning, SchemaCheck, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
-from penstock.filters.reasons import Reasons, reasons
+from penstock.filters.reasons import Reasons, asked_of, reasons, rule_shown, texts_like_times
 from penstock.matching.arrival import KERNELS, is_interpreting
 from penstock.matching.batch import Batch
 from penstock.matching.bulk_texts import BulkTexts
@@ -59,9 +58,6 @@ _ROWS: Final = 65_536
 
 _FEW: Final = 64
 """The first texts are parsed one by one; further ones are compared with those before them."""
-
-_RULE_SHOWN: Final = 120
-"""Characters shown of what a rule asks for."""
 
 _TIDY_EVERY: Final = 16
 """Packed events after which it is looked whether something is to be tidied: they often come one by one."""
@@ -556,7 +552,16 @@ class Matcher:
         if not found:
             raise UnknownSubscriptionError(f"nothing is subscribed under {key!r:.80}")
         attributes = self._snapshot().times.read_event(as_event(event, unsupported).attributes)
-        return reasons(found, Event.from_flat(dict(attributes)))
+        rules = self.text_rules(texts_like_times(found, attributes))
+        return reasons(found, Event.from_flat(dict(attributes)), text_rules=rules)
+
+    def text_rules(self, names: Collection[str]) -> dict[str, str]:
+        """Of those of some attributes whose text rules keep from being read as a time: one of these rules."""
+        from penstock.matching.disagreements import text_rules
+
+        open_to_rules = set(names) - self.texts.never if names and self.texts.by_rules else set()
+        found = text_rules(self._snapshot(), open_to_rules)
+        return {name: rule_shown(key, name, self.filters(key)) for name, key in found.items()}
 
     def stats(
         self,
@@ -656,8 +661,7 @@ class Matcher:
         except PenstockError:
             # Somebody has removed it meanwhile.
             return found
-        asked = (str(f) for f in filters if found.attribute in attributes_in(f))
-        return msgspec.structs.replace(found, rule=f"{next(asked, ''):.{_RULE_SHOWN}}")
+        return msgspec.structs.replace(found, rule=asked_of(found.attribute, filters))
 
     def misfits(self, schema: Schema) -> "list[Disagreement]":
         """What the events seen so far had that a schema does not allow, as far as filters name it; and names
