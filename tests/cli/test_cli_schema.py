@@ -331,3 +331,35 @@ def test_schemas_of_arrow_files_are_read(capsys: Capture) -> None:
     assert "bad.arrow: not an Arrow file" in capsys.readouterr().err
     assert match("--schema", "absent.json") == 2
     assert "absent.json: no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_values_that_the_schema_does_not_list_are_reported_once_each(kind: str, capsys: Capture) -> None:
+    properties = {"status": {"enum": ["open", "closed", None]}, "v": {"const": 2}, "other": {"enum": ["a"]}}
+    Path("schema.json").write_text(json.dumps({"properties": properties}))
+    rows = [{"status": "open", "v": 2, "other": "a"}] * 900
+    rows += [{"status": "opne", "v": 3, "other": "b"}] * 2
+    if kind == "jsonl":
+        write_jsonl("e.jsonl", rows)
+    elif kind == "parquet":
+        papq.write_table(pa.Table.from_pylist(rows), "e.parquet")
+    else:
+        Path("e.csv").write_text(
+            "status,v,other\n" + "".join(f"{r['status']},{r['v']},{r['other']}\n" for r in rows)
+        )
+    rules("status = 'open' and v > 1")
+    assert match("--schema", "schema.json", "--strict", events=f"e.{kind}") == 2
+    *said, last = capsys.readouterr().err.splitlines()
+    rule = "rule r0 (status = 'open' and v > 1) names it"
+    assert said == [
+        "penstock: warning: 2 of 902 events have a string in 'other', such as 'b', but the schema lists 'a'",
+        "penstock: warning: 2 of 902 events have a string in 'status', such as 'opne', but the schema lists "
+        f"'closed', 'open'; {rule}",
+        f"penstock: warning: 2 of 902 events have a number in 'v', such as 3, but the schema lists 2; {rule}",
+    ]
+    assert "disagree in 3 ways" in last
+    # Else a few hundred events are looked at, of what rules name.
+    assert match("--schema", "schema.json", events=f"e.{kind}") == 0
+    said = capsys.readouterr().err.splitlines()
+    assert ["in 'status', such as 'opne', but the schema lists" in line for line in said] == [True, False]
+    assert "in 'v', such as 3, but the schema lists 2; rule r0" in said[1]

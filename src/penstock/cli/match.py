@@ -214,9 +214,9 @@ class Answering:
         if self._fitting is None:
             return found
         with self._lock:
-            concerned = {one.attribute: one for one in found if one.problem == "misfit"}
+            concerned = {one.attribute: one for one in found if one.problem in ("misfit", "value")}
             misfits = events_that_misfit(self._fitting, self._matcher.observed.events, concerned)
-        others = (one for one in found if one.problem not in ("misfit", "unlisted"))
+        others = (one for one in found if one.problem not in ("misfit", "unlisted", "value"))
         return sorted([*others, *misfits], key=lambda one: one.attribute)
 
     def answer(self, chunk: Chunk) -> "memoryview | pa.Table":

@@ -14,6 +14,7 @@ matches, and nothing else would tell. What events have is known from counting th
 | texts | rules compare it with a time and with a string: texts that events have there are not read as times |
 | unlisted | events have it, and the schema does not list it |
 | misfit | events have it in a family that the schema does not allow |
+| value | events have a value there that is none of those that the schema lists (`enum`, `const`) |
 | unadvertised | no publisher of a network has advertised events that the rule can match; about no attribute |
 
 A rule is concerned if all that it asks of the attribute is in vain. So `x > 5 or x = 'a'` fits numbers and
@@ -33,7 +34,7 @@ from penstock.filters.filter import Filter
 from penstock.filters.valuesets import Presence
 from penstock.model.fitting import Fitting
 from penstock.model.names import Id
-from penstock.model.schema import Schema
+from penstock.model.schema import Attribute, Schema
 from penstock.model.values import Family
 
 Problem = Literal[
@@ -46,6 +47,7 @@ Problem = Literal[
     "texts",
     "unlisted",
     "misfit",
+    "value",
     "unadvertised",
 ]
 
@@ -74,6 +76,9 @@ _IDS_IN_TEXT: Final = 3
 _AT_A_TIME: Final = 16
 """Names that are compared before others have their turn: a tenth of a millisecond or two."""
 _FIELDS_SHOWN: Final = 3
+_VALUES_SHOWN: Final = 200
+"""Characters shown of the values that a schema lists."""
+
 _CLOSENESS: Final = 0.75
 """How alike two names are for one to be suggested (difflib's ratio): one letter in four may be wrong."""
 _LONGER: Final = 2 * (1 - _CLOSENESS) / _CLOSENESS
@@ -116,9 +121,9 @@ class Disagreement(msgspec.Struct, frozen=True):
     basis: Basis = "schema"
     """What tells."""
     example: str = ""
-    """A value that events have in one of the families `seen`, of `mixed` and `misfit`."""
+    """A value that events have in one of the families `seen`, of `mixed`, `misfit` and `value`."""
     rule: str = ""
-    """What the first of `ids` asks for, of `mixed` and `misfit`."""
+    """What the first of `ids` asks for, of `mixed`, `misfit` and `value`."""
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON has it, and the sentence as `text`."""
@@ -186,7 +191,7 @@ def _sentence(found: Disagreement) -> str:
                 f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in the events it is a {seen} "
                 f"({counted} {values}): no event can match{_of_elements(found)}"
             )
-        case "mixed" | "misfit":
+        case "mixed" | "misfit" | "value":
             return _sentence_of_some(found, name, asked)
         case "skipped":
             return (
@@ -211,6 +216,9 @@ def _sentence_of_some(found: Disagreement, name: str, asked: str) -> str:
     if found.problem == "misfit":
         misfit = f"{values}, but in the schema it is {found.detail}"
         return f"{misfit}; {rules} {_verb(found, 'name')} it" if found.rules else misfit
+    if found.problem == "value":
+        unlisted = f"{values}, but the schema lists {found.detail}"
+        return f"{unlisted}; {rules} {_verb(found, 'name')} it" if found.rules else unlisted
     compare, match = _verb(found, "compare"), "matches" if found.rules == 1 else "match"
     return f"{values}; {rules} {compare} it with a {asked} only, and never {match} there{_of_elements(found)}"
 
@@ -418,7 +426,19 @@ def events_that_misfit(
     attributes = fitting.schema.attributes
     rules = concerned or {}
     nobody = Disagreement("", "misfit", (), {}, 0, ())
-    return [
+    unlisted = [
+        msgspec.structs.replace(
+            rules.get(name, nobody),
+            attribute=name,
+            problem="value",
+            seen=seen,
+            events=events,
+            detail=listed_by(attributes[name]),
+            example=fitting.example(name, next(iter(seen))),
+        )
+        for name, seen in fitting.unlisted_values()
+    ]
+    return unlisted + [
         msgspec.structs.replace(
             rules.get(name, nobody),
             attribute=name,
@@ -433,6 +453,12 @@ def events_that_misfit(
         )
         for name, seen in fitting.misfits()
     ]
+
+
+def listed_by(attribute: Attribute) -> str:
+    """The values that a schema lists, as messages show them."""
+    shown = ", ".join(sorted(map(repr, attribute.values or ())))
+    return shown if len(shown) <= _VALUES_SHOWN else f"{shown[:_VALUES_SHOWN]}…"
 
 
 def why_not(

@@ -5,6 +5,7 @@ somebody asks. Most attributes are settled by what is asked of them in all; only
 something to say are looked into rule by rule.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,23 +22,27 @@ from penstock.filters.disagreements import (
     Rules,
     fields_of,
     is_in_vain,
+    listed_by,
     problem_by,
     report_by,
     suggestion,
 )
+from penstock.filters.reasons import shown
 from penstock.filters.valuesets import Presence
+from penstock.matching.batch import LIST
 from penstock.matching.columns import PATTERN_ONLY
 from penstock.matching.computed import filter_of, is_computed
 from penstock.matching.observed import FAMILY_OF_STATE, Observed
 from penstock.matching.times import TimeTexts
 from penstock.model.names import Id
 from penstock.model.schema import Schema
-from penstock.model.values import Family
+from penstock.model.values import Family, family_of
 
 if TYPE_CHECKING:
     from penstock.matching.plain import PlainSnapshot
     from penstock.matching.store import Snapshot
 
+_OF_VALUES = ("misfit", "value")
 _KINDS = 16
 _KIND_OF: dict[int, Kind] = {
     **{int(family): family for family in Family},
@@ -180,14 +185,46 @@ def misfits(
         if others and attribute.is_matchable:
             example = "" if number is None else observed.example(number, min(others))
             found.append(_of_events(name, "misfit", others, observed, detail=attribute.type, example=example))
+    found += _values(snapshot, schema)
+    found.sort(key=lambda one: one.attribute)
     return _with_rules(snapshot, found, ids_max)
+
+
+def _values(snapshot: "Snapshot | PlainSnapshot", schema: Schema) -> list[Disagreement]:
+    """Values that the schema does not list, of attributes that filters name, in a sample of the events."""
+    from penstock.matching.plain import value_of
+
+    listed = {
+        snapshot.names[name]: name
+        for name, one in schema.attributes.items()
+        if one.values is not None and name in snapshot.names
+    }
+    batch = snapshot.sample.batch(snapshot.names) if listed else None
+    if batch is None:
+        return []
+    attribute, state = batch.value_attribute[batch.entries], batch.value_state[batch.entries]
+    found = []
+    for number, name in listed.items():
+        asked = schema.attributes[name]
+        states = [one for one, family in FAMILY_OF_STATE.items() if family in asked.families and one != LIST]
+        places = batch.entries[(attribute == number) & np.isin(state, states)].tolist()
+        others = [value for value in (value_of(batch, at) for at in places) if not asked.lists(value)]
+        if others:
+            counts = Counter(family_of(value) for value in others)
+            seen = {family.label: counts[family] for family in sorted(counts)}
+            example = shown(next(value for value in others if family_of(value) is min(counts)))
+            events, detail = len(batch.start), listed_by(asked)
+            found.append(
+                Disagreement(name, "value", (), seen, 0, (), events=events, detail=detail, example=example)
+            )
+    return found
 
 
 def _with_rules(
     snapshot: "Snapshot | PlainSnapshot", found: list[Disagreement], ids_max: int
 ) -> list[Disagreement]:
     """Misfits with the rules that name their attributes."""
-    numbers = {snapshot.names[one.attribute]: one for one in found if one.problem == "misfit"}
+    numbers = {snapshot.names[one.attribute]: one for one in found if one.problem in _OF_VALUES}
     if not numbers:
         return found
     wanted = np.zeros(len(snapshot.names), np.bool_)
@@ -199,7 +236,7 @@ def _with_rules(
     known = {one.attribute: one for one in rules.report(())}
     return [
         msgspec.structs.replace(one, rules=known[one.attribute].rules, ids=known[one.attribute].ids)
-        if one.problem == "misfit" and one.attribute in known
+        if one.problem in _OF_VALUES and one.attribute in known
         else one
         for one in found
     ]

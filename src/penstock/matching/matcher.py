@@ -654,7 +654,7 @@ class Matcher:
 
     def _with_rule(self, found: "Disagreement") -> "Disagreement":
         """With what its first rule asks for, where events have values that rules do not."""
-        if found.problem not in ("mixed", "misfit") or found.rule or not found.ids:
+        if found.problem not in ("mixed", "misfit", "value") or found.rule or not found.ids:
             return found
         try:
             filters = self.filters(found.ids[0])
@@ -664,8 +664,10 @@ class Matcher:
         return msgspec.structs.replace(found, rule=asked_of(found.attribute, filters))
 
     def misfits(self, schema: Schema) -> "list[Disagreement]":
-        """What the events seen so far had that a schema does not allow, as far as filters name it; and names
-        that the schema does not list. In the order of attributes."""
+        """What the events seen so far had that a schema does not allow, in the order of attributes.
+
+        Families of what filters name, of all events; values that it does not list, and names, of a sample.
+        """
         from penstock.matching.disagreements import misfits
 
         _check_schema(schema)
