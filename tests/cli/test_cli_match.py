@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -555,6 +556,19 @@ def test_options_are_hinted_at_only_where_they_help(tmp_path: Path, capsysbinary
     assert main(["match", *given]) == 0
     said = capsysbinary.readouterr().err.decode().splitlines()
     assert [line.endswith("(see --family and --null)") for line in said] == [False, True, False]
+
+
+def test_a_number_that_no_double_is_is_reported_for_json(tmp_path: Path, capsysbinary: Capture) -> None:
+    write_jsonl(tmp_path / "s.jsonl", [{"id": "a", "filter": "x = 0.1000000000000000001"}])
+    (tmp_path / "e.jsonl").write_text('{"x": 0.1000000000000000001}\n')
+    table = pa.table({"x": pa.array([Decimal("0.1000000000000000001")])})
+    papq.write_table(table, tmp_path / "e.parquet")
+    for name, said, out in (("e.jsonl", True, b""), ("e.parquet", False, b'{"event":0,"ids":["a"]}\n')):
+        given = ["--subscriptions", str(tmp_path / "s.jsonl"), "--events", str(tmp_path / name)]
+        assert main(["match", *given]) == 0
+        captured = capsysbinary.readouterr()
+        assert captured.out == out
+        assert (b"'x' = 0.1000000000000000001, which no double is" in captured.err) is said
 
 
 @pytest.mark.parametrize("command", ["match", "why", "pub"])

@@ -281,6 +281,30 @@ def test_what_tells_is_the_events_where_there_is_no_schema() -> None:
     assert {one.basis for one in matcher.check(schema)} == {"schema"}
 
 
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_number_that_no_double_is_is_never_in_json_and_reported(compact: bool) -> None:
+    rules = {
+        "a": "x = 0.1000000000000000001",
+        "b": "y > 0 and x in (0.1000000000000000001, 12345678901234567.89)",
+        "c": "x in (0.1000000000000000001, 5)",
+        "d": "x > 0.1000000000000000001 and x != 0.3000000000000000001",
+        "e": "z = 0.1000000000000000001",
+        "f": "x = 0.1000000000000000001 or y = 7",
+    }
+    matcher = Matcher(rules)
+    if compact:
+        matcher.compact()
+    matcher.match_json('{"x": 0.1000000000000000001, "y": 5}\n{"x": 5}\n')
+    found = [one for one in matcher.disagreements() if one.problem == "inexact"]
+    assert [str(one) for one in found] == [
+        "3 rules (a, b, f) ask for 'x' = 0.1000000000000000001, which no double is: numbers in JSON are "
+        "doubles, and never equal it"
+    ]
+    # Other events may have such numbers.
+    matcher.match({"x": 5})
+    assert [one.problem for one in matcher.disagreements() if one.problem == "inexact"] == []
+
+
 def test_before_any_event_there_is_nothing_to_disagree_about() -> None:
     assert Matcher({"a": "x > 5"}).disagreements() == []
     assert Matcher().disagreements() == []

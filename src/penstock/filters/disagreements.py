@@ -10,6 +10,7 @@ matches, and nothing else would tell. What events have is known from counting th
 | mixed | some events have it in a family that no rule compares it with |
 | skipped | some values of it were left out, because no rule can match them |
 | unmatchable | by the schema, none of its values can be matched |
+| inexact | rules ask for a number that no double is, and events come as JSON, whose numbers are doubles |
 | null | an attribute that rules name is null in all events |
 | texts | rules compare it with a time and with a string: texts that events have there are not read as times |
 | unlisted | events have it, and the schema does not list it |
@@ -43,6 +44,7 @@ Problem = Literal[
     "mixed",
     "skipped",
     "unmatchable",
+    "inexact",
     "null",
     "texts",
     "unlisted",
@@ -203,6 +205,11 @@ def _sentence(found: Disagreement) -> str:
             return (
                 f"{who} {_verb(found, 'name')} {name}, which in {_IN[found.basis]} is {found.detail}: "
                 "no rule can match a value of this type"
+            )
+        case "inexact":
+            return (
+                f"{who} {_verb(found, 'ask')} for {name} = {found.detail}, which no double is: "
+                "numbers in JSON are doubles, and never equal it"
             )
         case "unlisted":
             return f"events have {name}, which the schema does not list{hint}"

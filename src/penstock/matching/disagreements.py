@@ -29,11 +29,13 @@ from penstock.filters.disagreements import (
 )
 from penstock.filters.reasons import shown
 from penstock.filters.valuesets import Presence
-from penstock.matching.batch import LIST
+from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, LIST
 from penstock.matching.columns import PATTERN_ONLY
 from penstock.matching.computed import filter_of, is_computed
+from penstock.matching.exact_cuts import only_inexact
 from penstock.matching.observed import FAMILY_OF_STATE, Observed
 from penstock.matching.times import TimeTexts
+from penstock.model.decimals import write_number
 from penstock.model.names import Id
 from penstock.model.schema import Schema
 from penstock.model.values import Family, family_of
@@ -106,7 +108,7 @@ def disagreements(
         if problems:
             seen[name], at_issue[number] = found, problems
     if not at_issue:
-        return []
+        return inexact(snapshot, observed, ids_max)
     wanted = np.zeros(len(names), np.bool_)
     wanted[list(at_issue)] = True
     for number, mask, ids in _rules(snapshot, wanted):
@@ -125,7 +127,7 @@ def disagreements(
             count = len(some)
         for problem in problems if count else ():
             rules.add_many(name, problem, kinds, some, count)
-    reported = rules.report(
+    reported = inexact(snapshot, observed, ids_max) + rules.report(
         known,
         seen={names[at]: _shown(seen[names[at]], found, asked[at]) for at, found in at_issue.items()},
         events=looked,
@@ -137,6 +139,47 @@ def disagreements(
     if texts.by_rules:
         return reported
     return [_with_note(one, texts) for one in reported]
+
+
+def inexact(snapshot: "Snapshot | PlainSnapshot", observed: Observed, ids_max: int) -> list[Disagreement]:
+    """Rules that ask for numbers that no double is, where events came as JSON alone."""
+    if observed.had_others or not observed.had_json:
+        return []
+    names = list(snapshot.names.items())
+    asked: dict[int, tuple[str, str]] = {}
+    counts = observed.counts(len(names))
+    for text, number in names:
+        for name, states in filter_of(text).conditions.items() if is_computed(text) else ():
+            literal, values = only_inexact(states), counts[snapshot.names[name]]
+            if literal is not None and (values[INTEGER] or values[DOUBLE]) and not values[DECIMAL]:
+                asked[number] = name, write_number(literal)
+    rules: dict[str, tuple[str, list[NDArray[np.int32]]]] = {}
+    is_asked = np.zeros(len(names), np.bool_)
+    is_asked[list(asked)] = True
+    for ids, attribute, _kind in conditions_of(snapshot) if asked else ():
+        for at in np.flatnonzero(is_asked[attribute]).tolist():
+            name, literal_text = asked[int(attribute[at])]
+            rules.setdefault(name, (literal_text, []))[1].append(ids[at])
+    found = []
+    for name, (literal_text, owners) in sorted(rules.items()):
+        numbers = np.unique(np.array(owners)).tolist()
+        keys = tuple(snapshot.ids.get(number) for number in numbers[:ids_max])
+        seen = {Family.NUMBER.label: int(counts[snapshot.names[name]].sum())}
+        events = observed.events_of(snapshot.names[name])
+        found.append(
+            Disagreement(
+                name,
+                "inexact",
+                (Family.NUMBER.label,),
+                seen,
+                len(numbers),
+                keys,
+                events=events,
+                detail=literal_text,
+                basis="events",
+            )
+        )
+    return found
 
 
 def _examples(

@@ -59,6 +59,8 @@ class Observed:
         """How many events there were."""
         self.names: dict[str, None] = {}
         """Names that events had; of their attributes, not all."""
+        self.had_json = self.had_others = False
+        """Whether events came as JSON lines, whose numbers are doubles, and in other forms."""
         self.lists: set[str] = set()
         """Those of the names that were lists."""
         self.skipping = Skipping(threading.Lock())
@@ -171,6 +173,7 @@ class Observed:
         made = Observed()
         made.events, made.names, made.skipping = self.events, self.names, self.skipping
         made._next, made.lists = self._next, self.lists
+        made.had_json, made.had_others = self.had_json, self.had_others
         began = {int(number_of[number]): events for number, events in self._began.items()}
         for place, text in list(self._examples.items()):
             number, state = divmod(place, STATES)
@@ -207,11 +210,13 @@ class Observed:
 
     def look_at_lines(self, lines: bytes | bytearray | memoryview) -> None:
         """Remember the names in a few JSON lines."""
+        self.had_json = True
         if self.is_curious:
             self.look(_names_in_lines(bytes(lines[:_LINE_BYTES]), self.lists))
 
     def look_at_packed(self, data: Any, offsets: Any) -> None:
         """Remember the names of a few packed events, which have been checked."""
+        self.had_others = True
         if self.is_curious:
             ends = [int(end) for end in offsets[: _LOOKED_AT + 1]]
             view = memoryview(data)
@@ -220,11 +225,13 @@ class Observed:
 
     def look_at_columns(self, schema: "pa.Schema") -> None:
         """Remember the names of a table's columns."""
+        self.had_others = True
         if self.is_curious:
             self.look(_names_in_schema(schema, self.lists))
 
     def looking(self, events: Iterable[Any]) -> Iterator[Any]:
         """The events themselves, the names of the first remembered on the way."""
+        self.had_others = True
         if not self.is_curious:
             yield from events
             return
