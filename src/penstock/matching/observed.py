@@ -231,12 +231,10 @@ class Observed:
 
     def looking(self, events: Iterable[Any]) -> Iterator[Any]:
         """The events themselves, the names of the first remembered on the way."""
-        self.had_others = True
-        if not self.is_curious:
-            yield from events
-            return
+        is_curious = self.is_curious
         for at, event in enumerate(events):
-            if at < _LOOKED_AT and isinstance(event, Mapping):
+            self.had_others = True
+            if is_curious and at < _LOOKED_AT and isinstance(event, Mapping):
                 self.look(event)
             yield event
 
