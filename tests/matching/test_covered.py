@@ -195,7 +195,7 @@ class TestCoverIndex:
         index = CoverIndex(predicates)
         for at, numbers in enumerate(index.candidates(predicates)):
             assert sorted(numbers.tolist()) == list(range(at // 60 * 60, at + 1))
-        # What is asked of elements is no condition of its own, which the elements of others would be tried on.
+        # Nothing is tried on the elements of others.
         assert not index._boxes._computed
 
     def test_many_are_looked_up_in_slices(self, monkeypatch: pytest.MonkeyPatch) -> None:
