@@ -109,6 +109,7 @@ ITEMS = "items is [{'sku': 'A7', 'qty': 2}, {'sku': 'B1', 'qty': 9}, 5]; "
             "but not this > 5: this is 1",
         ),
         ("any(sku where this = 5)", False, "sku is missing"),
+        ("items.sku = 'A7'", False, "items.sku is missing; 'items' is a list: any(items where sku = …)"),
     ],
 )
 def test_which_element_of_a_list_matches_or_comes_closest_is_told(text: str, holds: bool, found: str) -> None:

@@ -335,7 +335,7 @@ class Rules:
         """
         made = []
         for (name, problem), (families, ids, count) in sorted(self._found.items()):
-            note = _of_records(name, lists) if problem == "unknown" else ""
+            note = of_records(name, lists) if problem == "unknown" else ""
             fields = {field: values[name] for field, values in more.items() if name in values}
             made.append(
                 Disagreement(
@@ -355,7 +355,7 @@ class Rules:
         return made
 
 
-def _of_records(name: str, lists: Collection[str]) -> str:
+def of_records(name: str, lists: Collection[str]) -> str:
     """How to ask for an attribute of records in a list, where a rule takes the list for a record."""
     dot = name.find(".")
     while dot >= 0:

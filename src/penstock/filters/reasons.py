@@ -16,7 +16,7 @@ from penstock.filters import html, lists
 from penstock.filters.asked import attributes_in, kinds_in
 from penstock.filters.constraint import Constraint
 from penstock.filters.describe import describe_filter, describe_states
-from penstock.filters.disagreements import suggestion
+from penstock.filters.disagreements import of_records, suggestion
 from penstock.filters.expression import And, Expression, Or
 from penstock.filters.filter import Clause, Filter
 from penstock.filters.languages.sql import write_expression, write_name
@@ -191,6 +191,9 @@ def _found(name: str, states: ValueSet, attributes: Mapping[str, Value]) -> str:
     written = write_name(name)
     value = attributes.get(name)
     if value is None:
+        is_list = of_records(name, [known for known, given in attributes.items() if type(given) is tuple])
+        if is_list:
+            return f"{written} is missing; {is_list}"
         meant = None if states.kind is Presence.ABSENT else suggestion(name, list(attributes))
         hint = "" if meant is None else f"; the event has {write_name(meant)}"
         return f"{written} is missing{hint}"
