@@ -46,6 +46,12 @@ def test_importing_penstock_imports_nothing_heavy() -> None:
     assert not heavy & set(loaded.stdout.split())
 
 
+def test_what_is_for_spark_is_listed_and_nothing_else() -> None:
+    import penstock.spark
+
+    assert {name for name in dir(penstock.spark) if name[:2] != "__"} == set(penstock.spark.__all__)
+
+
 def test_every_error_is_a_penstock_error() -> None:
     for name in errors.__all__:
         assert issubclass(getattr(errors, name), PenstockError)

@@ -300,7 +300,7 @@ def test_warnings_count_all_events_whatever_the_chunks(
     write_rules(tmp_path / "s.jsonl", [("a", "x > 1")])
     for numbers, said in (
         (0, b"it is a string (10,000 values)"),
-        (1, b"10,000 values of 'x' have the family"),
+        (1, b"10,000 of 10,001 events have a string in 'x', such as 'word'; rule a (x > 1) compares it"),
     ):
         rows = ['{"x": "word"}\n'] * 10_000 + ['{"x": 2}\n'] * numbers
         (tmp_path / "e.jsonl").write_text("".join(rows))

@@ -3,10 +3,12 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -20,6 +22,7 @@ from penstock.cli.main import main
 from penstock.cli.match import Answering, Reporting
 from penstock.errors import DisagreementError
 from penstock.matching.matcher import Matcher
+from penstock.model.values import Family
 
 PROGRAM = Path(sys.executable).with_name("penstock")
 Capture = pytest.CaptureFixture[bytes]
@@ -533,3 +536,46 @@ def test_disagreements_are_told_when_somebody_ends_an_endless_stream(tmp_path: P
         said = process.stderr.read().decode()
     assert "none of 1 event has 'amuont', which 1 rule (b) names; did you mean 'amount'?" in said
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize("name", ["out.csv", "OUT.CSV", "out.tsv"])
+def test_output_that_is_called_csv_is_refused(name: str, tmp_path: Path, capsysbinary: Capture) -> None:
+    write_jsonl(tmp_path / "s.jsonl", [{"id": "a", "filter": "x = 1"}])
+    write_jsonl(tmp_path / "e.jsonl", [{"x": 1}])
+    given = ["--subscriptions", str(tmp_path / "s.jsonl"), "--events", str(tmp_path / "e.jsonl")]
+    assert main(["match", *given, "--output", str(tmp_path / name)]) == 2
+    assert b"CSV is not written: end the name in .jsonl or .parquet" in capsysbinary.readouterr().err
+    assert not (tmp_path / name).exists()
+
+
+def test_options_are_hinted_at_only_where_they_help(tmp_path: Path, capsysbinary: Capture) -> None:
+    rules = ["x > 1", "tags = 'a'", "'a' in y"]
+    write_jsonl(tmp_path / "s.jsonl", [{"id": text, "filter": text} for text in rules])
+    write_jsonl(tmp_path / "e.jsonl", [{"x": "1", "tags": ["a"], "y": "a"}])
+    given = ["--subscriptions", str(tmp_path / "s.jsonl"), "--events", str(tmp_path / "e.jsonl")]
+    assert main(["match", *given]) == 0
+    said = capsysbinary.readouterr().err.decode().splitlines()
+    assert [line.endswith("(see --family and --null)") for line in said] == [False, True, False]
+
+
+def test_a_number_that_no_double_is_is_reported_for_json(tmp_path: Path, capsysbinary: Capture) -> None:
+    write_jsonl(tmp_path / "s.jsonl", [{"id": "a", "filter": "x = 0.1000000000000000001"}])
+    (tmp_path / "e.jsonl").write_text('{"x": 0.1000000000000000001}\n')
+    table = pa.table({"x": pa.array([Decimal("0.1000000000000000001")])})
+    papq.write_table(table, tmp_path / "e.parquet")
+    for name, said, out in (("e.jsonl", True, b""), ("e.parquet", False, b'{"event":0,"ids":["a"]}\n')):
+        given = ["--subscriptions", str(tmp_path / "s.jsonl"), "--events", str(tmp_path / name)]
+        assert main(["match", *given]) == 0
+        captured = capsysbinary.readouterr()
+        assert captured.out == out
+        assert (b"'x' = 0.1000000000000000001, which no double is" in captured.err) is said
+
+
+@pytest.mark.parametrize("command", ["match", "why", "pub"])
+def test_help_names_all_families(command: str, capsysbinary: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    told = " ".join(capsysbinary.readouterr().out.decode().split())
+    found = re.search(r"read an attribute as ([a-z, ]+);", told)
+    assert found is not None
+    assert set(re.split(r", | or ", found[1])) == {family.label for family in Family}

@@ -121,7 +121,10 @@ def test_events_that_do_not_fit_the_schema_are_a_warning_and_with_strict_an_erro
     assert match("--schema", "schema.json") == 0
     out, err = capsys.readouterr()
     assert out == '{"event":0,"ids":["r0"]}\n'
-    assert "1 value of 'x' has the family string, but in the schema it is number" in err
+    assert (
+        "1 of 2 events has a string in 'x', such as 'n/a', but in the schema it is number; rule r0 (x = 1)"
+        in err
+    )
     assert "events have 'y', which the schema does not list" in err
     assert match("--schema", "schema.json", "--strict") == 2
     assert capsys.readouterr().out == ""
@@ -162,7 +165,8 @@ def test_strict_looks_at_every_event(kind: str, capsys: Capture, monkeypatch: py
         assert match("--schema", "schema.json", "--strict", *more, events=name) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert "1 value of 'at' has the family string, but in the schema it is a time (date-time)" in err
+        assert "has a string in 'at', such as 'soon', but in the schema it is a time (date-time)" in err
+        assert "1 of 5,000 events " in err
         assert "events have 'other', which the schema does not list" in err
         assert len(err.splitlines()) == 3
     assert match("--schema", "schema.json", events=name) == 0
@@ -181,7 +185,10 @@ def test_strict_takes_empty_records_lists_and_large_numbers_for_what_they_are(ca
     assert match("--schema", "schema.json", "--strict") == 0
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"order": 5}, "events have 'order', which the schema does not list"),
-        ({"order": {"n": [1]}}, "1 value of 'order.n' has the family list, but in the schema it is number"),
+        (
+            {"order": {"n": [1]}},
+            "1 of 4 events has a list in 'order.n', such as [1], but in the schema it is number",
+        ),
         ({"tagz": None}, "events have 'tagz', which the schema does not list; did you mean 'tags'?"),
     ]
     for bad, what in wrong:
@@ -207,7 +214,7 @@ def test_a_schema_says_which_texts_are_times_whatever_the_events_come_in(capsys:
         assert match("--schema", "schema.json", events=name) == 0
         out, err = capsys.readouterr()
         assert out == '{"event":1,"ids":["r0"]}\n'
-        assert "1 value of 'at' has the family string, but in the schema it is a time (date-time)" in err
+        assert "1 of 4 events has a string in 'at', such as 'soon', but in the schema it is a time" in err
         assert match("--schema", "schema.json", "--strict", events=name) == 2
         # A folder keeps what the schema said.
         capsys.readouterr()
@@ -324,3 +331,35 @@ def test_schemas_of_arrow_files_are_read(capsys: Capture) -> None:
     assert "bad.arrow: not an Arrow file" in capsys.readouterr().err
     assert match("--schema", "absent.json") == 2
     assert "absent.json: no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_values_that_the_schema_does_not_list_are_reported_once_each(kind: str, capsys: Capture) -> None:
+    properties = {"status": {"enum": ["open", "closed", None]}, "v": {"const": 2}, "other": {"enum": ["a"]}}
+    Path("schema.json").write_text(json.dumps({"properties": properties}))
+    rows = [{"status": "open", "v": 2, "other": "a"}] * 900
+    rows += [{"status": "opne", "v": 3, "other": "b"}] * 2
+    if kind == "jsonl":
+        write_jsonl("e.jsonl", rows)
+    elif kind == "parquet":
+        papq.write_table(pa.Table.from_pylist(rows), "e.parquet")
+    else:
+        Path("e.csv").write_text(
+            "status,v,other\n" + "".join(f"{r['status']},{r['v']},{r['other']}\n" for r in rows)
+        )
+    rules("status = 'open' and v > 1")
+    assert match("--schema", "schema.json", "--strict", events=f"e.{kind}") == 2
+    *said, last = capsys.readouterr().err.splitlines()
+    rule = "rule r0 (status = 'open' and v > 1) names it"
+    assert said == [
+        "penstock: warning: 2 of 902 events have a string in 'other', such as 'b', but the schema lists 'a'",
+        "penstock: warning: 2 of 902 events have a string in 'status', such as 'opne', but the schema lists "
+        f"'closed', 'open'; {rule}",
+        f"penstock: warning: 2 of 902 events have a number in 'v', such as 3, but the schema lists 2; {rule}",
+    ]
+    assert "disagree in 3 ways" in last
+    # Else a few hundred events are looked at, of what rules name.
+    assert match("--schema", "schema.json", events=f"e.{kind}") == 0
+    said = capsys.readouterr().err.splitlines()
+    assert ["in 'status', such as 'opne', but the schema lists" in line for line in said] == [True, False]
+    assert "in 'v', such as 3, but the schema lists 2; rule r0" in said[1]

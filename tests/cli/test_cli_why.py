@@ -133,7 +133,22 @@ def test_text_is_a_time_where_matching_reads_it_as_one(capsysbinary: Capture) ->
     # Another rule compares it with a string: then it is text, unless a schema says something else.
     other = {"id": "open", "filter": "at = 'not yet'"}
     Path("both.jsonl").write_text(json.dumps(late) + "\n" + json.dumps(other) + "\n")
-    assert "does not match" in why(capsysbinary, "late", event, rules="both.jsonl")
+    said = why(capsysbinary, "late", event, rules="both.jsonl")
+    assert "does not match" in said
+    because = (
+        "at is '2024-05-05', a string; the rule wants a time, as which it is not read because of rule open "
+        "(at = 'not yet')"
+    )
+    assert because in said
+    assert main(["compile", "--subscriptions", "both.jsonl", "--output", "both"]) == 0
+    capsysbinary.readouterr()
+    assert because in why(capsysbinary, "late", event, rules="both")
+    itself = {"id": "itself", "filter": "at > timestamp '2024-01-01' or at = 'soon'"}
+    Path("itself.jsonl").write_text(json.dumps(itself) + "\n")
+    assert "because of rule itself (at = 'soon')" in why(capsysbinary, "itself", event, rules="itself.jsonl")
+    # Other text would not be a time anyway.
+    assert "because" not in why(capsysbinary, "late", '{"at": "soon"}', rules="both.jsonl")
+    assert "because" not in why(capsysbinary, "late", event, "--family", "at=string", rules="both.jsonl")
     schema = {"properties": {"at": {"type": "string", "format": "date-time"}}}
     Path("schema.json").write_text(json.dumps(schema))
     said = why(capsysbinary, "late", event, "--schema", "schema.json", rules="both.jsonl")

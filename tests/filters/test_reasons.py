@@ -1,5 +1,6 @@
 """Why a filter matches or not: the conditions told agree with matching."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from hypothesis import strategies as st
 
 from clause_cases import keeping
 from penstock.filters import html
+from penstock.filters.constraint import Constraint
 from penstock.filters.expression import normalise
+from penstock.filters.filter import Filter
 from penstock.filters.parsing import parse
 from penstock.filters.reasons import EXCLUDED, reasons
 from penstock.model.events import Event
@@ -69,6 +72,83 @@ def test_what_the_event_has_is_told(text: str, event: dict[str, Any], holds: boo
     if found.endswith('the event has "order.price"'):
         found = found.replace('"', "")
     assert (condition.text, condition.holds, condition.found) == (text, holds, found)
+
+
+ORDER: dict[str, Any] = {
+    "items": [{"sku": "A7", "qty": 2}, {"sku": "B1", "qty": 9}, 5],
+    "tags": ["new", "eu"],
+    "one": [{"deep": [1, 2]}],
+}
+ITEMS = "items is [{'sku': 'A7', 'qty': 2}, {'sku': 'B1', 'qty': 9}, 5]; "
+
+
+@pytest.mark.parametrize(
+    ("text", "holds", "found"),
+    [
+        ("any(items where qty > 5)", True, ITEMS + "items[1] matches: {'sku': 'B1', 'qty': 9}"),
+        (
+            "any(items where sku = 'A7' and qty > 5)",
+            False,
+            ITEMS + "none of 3 elements matches; items[0] comes closest, but not qty > 5: qty is 2",
+        ),
+        ("not any(items where qty > 5)", False, ITEMS + "items[1] matches: {'sku': 'B1', 'qty': 9}"),
+        ("not any(items where qty > 50)", True, ITEMS + "none of 3 elements matches"),
+        ("'eu' in tags", True, "tags is ['new', 'eu']; tags[1] matches: 'eu'"),
+        ("'eu' not in tags", False, "tags is ['new', 'eu']; tags[1] matches: 'eu'"),
+        (
+            "'us' in tags",
+            False,
+            "tags is ['new', 'eu']; none of 2 elements matches; tags[0] comes closest, "
+            "but not this = 'us': this is 'new'",
+        ),
+        (
+            "any(one where any(deep where this > 5))",
+            False,
+            "one is [{'deep': [1, 2]}]; none of 1 element matches; one[0] comes closest, but not "
+            "any(deep where this > 5): deep is [1, 2]; none of 2 elements matches; deep[0] comes closest, "
+            "but not this > 5: this is 1",
+        ),
+        ("any(sku where this = 5)", False, "sku is missing"),
+        ("items.sku = 'A7'", False, "items.sku is missing; 'items' is a list: any(items where sku = …)"),
+    ],
+)
+def test_which_element_of_a_list_matches_or_comes_closest_is_told(text: str, holds: bool, found: str) -> None:
+    told = reasons(parse(text).filters, ORDER)
+    (condition,) = told[0].conditions
+    assert (condition.holds, condition.found) == (holds, found)
+    assert told.matches == parse(text).matches(ORDER) == holds
+
+
+ELEMENTS = st.lists(
+    st.one_of(
+        st.sampled_from([1, 5, "a"]), st.dictionaries(st.sampled_from("ab"), st.integers(0, 3), min_size=1)
+    ),
+    min_size=1,
+    max_size=4,
+)
+ASKED = st.sampled_from(["this > 2", "this = 'a'", "a = 1", "a > 1 and b < 2", "a = 1 or b = 2", "a is null"])
+
+
+@given(ELEMENTS, ASKED, st.booleans())
+def test_the_element_that_is_told_to_match_is_the_first_that_does(
+    elements: list[Any], asked: str, negated: bool
+) -> None:
+    # Of alternatives that no element may satisfy, each is a condition of its own.
+    asked = asked.split(" or ")[0] if negated else asked
+    inner = parse(asked)
+    event = Event({"x": elements})
+    ((condition,),) = [
+        one.conditions
+        for one in reasons([Filter([Constraint("x", "not any" if negated else "any", asked)])], event)
+    ]
+    which = [
+        at
+        for at, one in enumerate(elements)
+        if inner.matches(one if isinstance(one, dict) else {"this": one})
+    ]
+    told = re.search(r"; x\[(\d+)\] matches: ", condition.found)
+    assert (None if told is None else int(told[1])) == (which[0] if which else None)
+    assert condition.holds == (bool(which) is not negated)
 
 
 def test_conditions_on_one_attribute_are_told_each() -> None:

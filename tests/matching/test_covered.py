@@ -30,6 +30,32 @@ CONJUNCTIONS = st.lists(
 COMPLETE = st.lists(mixed(complete=True).map(normalise), max_size=8)
 ANY = st.lists(st.one_of(mixed(complete=False), clauses_of(all_constraints())), max_size=8)
 
+ELEMENTS = st.sampled_from(
+    [
+        "qty > 1",
+        "qty > 2",
+        "qty >= 2 and sku = 'a'",
+        "sku like 'a%'",
+        "sku != 'a'",
+        "sku is null",
+        "this = 'x'",
+        "true",
+        "qty = 2 or sku = 'a'",
+        "any(inner where this > 1)",
+        "qty is not null",
+        "qty between 1 and 3 and sku = 'a'",
+    ]
+)
+ON_LISTS = st.lists(
+    st.one_of(
+        st.builds("any({} where {})".format, st.sampled_from(["items", "tags"]), ELEMENTS),
+        st.builds("not any(items where {})".format, ELEMENTS),
+        st.sampled_from(["x > 1", "x > 2", "items is not null", "items is null", "items = 'a'"]),
+    ),
+    min_size=1,
+    max_size=3,
+).flatmap(lambda parts: st.sampled_from([" and ".join(parts), " or ".join(parts)]))
+
 
 def _text(constraint: object) -> str:
     return normalise(constraint).to_sql()  # type: ignore[arg-type]
@@ -145,6 +171,32 @@ class TestCoverIndex:
             assert sorted(numbers.tolist()) == [
                 at for at, general in enumerate(predicates) if covers(general, special)
             ]
+
+    @given(st.lists(ON_LISTS, max_size=12), st.lists(ON_LISTS, max_size=6))
+    def test_what_covers_on_lists_is_among_the_candidates(
+        self, generals: list[str], specials: list[str]
+    ) -> None:
+        ours = list(map(parse, generals))
+        theirs = ours + list(map(parse, specials))
+        for special, numbers in zip(theirs, CoverIndex(ours).candidates(theirs), strict=True):
+            some = numbers.tolist()
+            assert len({*some}) == len(some)
+            assert {at for at, f in enumerate(ours) if f.satisfiable and covers(f, special)} <= {*some}
+
+    @given(st.lists(ON_LISTS, max_size=12))
+    def test_what_is_left_of_rules_on_lists_still_says_all(self, texts: list[str]) -> None:
+        rules = list(map(parse, texts))
+        for rule, above in zip(rules, covered_rules(rules), strict=True):
+            assert above is None or covers(rules[above], rule)
+        assert [above is not None for above in covered_rules(rules)] == is_covered(rules)
+
+    def test_thresholds_on_elements_are_told_apart_without_comparing_them(self) -> None:
+        predicates = [parse(f"t = {t} and any(items where qty > {k})") for t in range(3) for k in range(60)]
+        index = CoverIndex(predicates)
+        for at, numbers in enumerate(index.candidates(predicates)):
+            assert sorted(numbers.tolist()) == list(range(at // 60 * 60, at + 1))
+        # Nothing is tried on the elements of others.
+        assert not index._boxes._computed
 
     def test_many_are_looked_up_in_slices(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cover_index, "_ROWS", 2)

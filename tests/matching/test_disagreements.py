@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from penstock.filters.valuesets import Presence
 from penstock.matching.matcher import Matcher
 from penstock.model.events import Event
 from penstock.model.packed import encode_event
+from penstock.model.schema import Schema
 from penstock.model.values import Family, Time, family_of
 
 pytestmark = pytest.mark.usefixtures("warm_kernels")
@@ -201,6 +202,107 @@ def test_filters_kept_with_clauses_are_looked_into() -> None:
     matcher.match({f"{name}{n}": 1 for n in range(39) for name in "ab"} | {"kind": "x", "a39": "1", "B39": 1})
     found = {one.attribute: (one.problem, one.rules, one.suggestion) for one in matcher.disagreements()}
     assert found == {"a39": ("family", 1, None), "b39": ("unknown", 1, "B39")}
+
+
+FORMS: dict[str, Callable[[Matcher, list[dict[str, object]]], object]] = {
+    "one by one": lambda matcher, events: [matcher.match(event) for event in events],
+    "few": lambda matcher, events: [
+        matcher.match_batch(events[at : at + 9]) for at in range(0, len(events), 9)
+    ],
+    "many": lambda matcher, events: matcher.match_batch(events),
+    "json": lambda matcher, events: matcher.match_json("\n".join(map(json.dumps, events))),
+    "arrow": lambda matcher, events: matcher.match_batch(
+        pa.table({name: [event.get(name) for event in events] for name in ("x", "y")})
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("value", "family"), [("n/a", "string"), ([1], "list"), (False, "bool")])
+def test_a_rare_value_of_another_family_is_told_with_a_rule_that_it_escapes(
+    form: str, value: object, family: str
+) -> None:
+    if form == "arrow":
+        # A column has one type: the rules compare it with two.
+        events: list[dict[str, object]] = [{"x": None, "y": n} for n in range(6_000)]
+        events[5_000]["x"] = value
+        rules = {"late": "y > 5 and x > 60", "b": "x > 70 or x is null", "n": "y < 5"}
+        matcher = Matcher(
+            rules, schema=Schema.from_json({"properties": {"x": {"type": "number"}, "y": {}, "aa": {}}})
+        )
+        expected = "; 2 rules, such as late (x > 60 and y > 5), name it"
+        problem = "misfit"
+    else:
+        events = [{"x": 5.5, "y": n} for n in range(6_000)]
+        events[5_000] = {"x": value}
+        matcher = Matcher({"late": "y > 5 and x > 60", "b": "x > 70", "n": "y < 5"})
+        expected = (
+            "; 2 rules, such as late (x > 60 and y > 5), compare it with a number only, and never match there"
+        )
+        problem = "mixed"
+    FORMS[form](matcher, events)
+    (found,) = [one for one in matcher.disagreements() if one.problem == problem]
+    shown = "" if isinstance(value, list) else repr(value)
+    head = f"1 of 6,000 events has a {family} in 'x'" + (f", such as {shown}" if shown else "")
+    middle = ", but in the schema it is number" if problem == "misfit" else ""
+    hint = "; any(x) = … asks for an element, as '…' in x does" if problem == "mixed" and not shown else ""
+    assert str(found) == head + middle + expected + hint
+    assert (found.example, found.rule, found.events) == (shown, "x > 60 and y > 5", 6_000)
+    matcher.add("more", "aa = 1")
+    matcher.compact()
+    (found,) = [one for one in matcher.disagreements() if one.problem == problem]
+    assert found.example == shown
+
+
+@pytest.mark.parametrize("form", [*FORMS, "packed"])
+def test_a_rule_that_takes_a_list_of_records_for_a_record_is_told_how_to_ask(form: str) -> None:
+    events: list[dict[str, object]] = [{"x": 1, "y": 2, "order": {"items": [{"sku": "A7"}]}}]
+    matcher = Matcher({"a": "order.items.sku = 'A7'", "b": "x.sku = 'A7'"})
+    if form == "arrow":
+        matcher.match_batch(pa.Table.from_pylist(events))
+    elif form == "packed":
+        packed = encode_event(Event(events[0]))
+        matcher.match_packed(packed, [0, len(packed)])
+    else:
+        FORMS[form](matcher, events)
+    matcher.compact()
+    assert [str(one) for one in matcher.disagreements()] == [
+        "none of 1 event has 'order.items.sku', which 1 rule (a) names; "
+        "'order.items' is a list: any(order.items where sku = …)",
+        "none of 1 event has 'x.sku', which 1 rule (b) names",
+    ]
+
+
+def test_what_tells_is_the_events_where_there_is_no_schema() -> None:
+    matcher = Matcher({"a": "x > 5", "b": "z = 'a'"})
+    matcher.match_batch([{"x": "5", "y": 1}])
+    assert {one.basis for one in matcher.disagreements()} == {"events"}
+    schema = Schema.from_json({"properties": {"y": {"type": "number"}}})
+    assert {one.basis for one in matcher.check(schema)} == {"schema"}
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_number_that_no_double_is_is_never_in_json_and_reported(compact: bool) -> None:
+    rules = {
+        "a": "x = 0.1000000000000000001",
+        "b": "y > 0 and x in (0.1000000000000000001, 12345678901234567.89)",
+        "c": "x in (0.1000000000000000001, 5)",
+        "d": "x > 0.1000000000000000001 and x != 0.3000000000000000001",
+        "e": "z = 0.1000000000000000001",
+        "f": "x = 0.1000000000000000001 or y = 7",
+    }
+    matcher = Matcher(rules)
+    if compact:
+        matcher.compact()
+    matcher.match_json('{"x": 0.1000000000000000001, "y": 5}\n{"x": 5}\n')
+    found = [one for one in matcher.disagreements() if one.problem == "inexact"]
+    assert [str(one) for one in found] == [
+        "3 rules (a, b, f) ask for 'x' = 0.1000000000000000001, which no double is: numbers in JSON are "
+        "doubles, and never equal it"
+    ]
+    # Other events may have such numbers.
+    matcher.match({"x": 5})
+    assert [one.problem for one in matcher.disagreements() if one.problem == "inexact"] == []
 
 
 def test_before_any_event_there_is_nothing_to_disagree_about() -> None:

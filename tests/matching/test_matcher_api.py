@@ -37,6 +37,22 @@ def test_what_are_no_pairs_is_refused(given: object) -> None:
         Matcher(given)  # type: ignore[arg-type]
 
 
+def test_one_text_and_a_schema_that_is_none_are_told_what_to_give() -> None:
+    with pytest.raises(PenstockError, match=r"a dict or pairs .id, filter., not one text: Matcher\(\{'late'"):
+        Matcher("x > 1")  # type: ignore[arg-type]
+    gives: list[Any] = [Matcher().check, Matcher().misfits, lambda schema: Matcher(schema=schema)]
+    for give in gives:
+        with pytest.raises(PenstockError, match=r"a schema is a penstock.Schema, not dict: Schema.from_json"):
+            give({"properties": {}})
+
+
+def test_what_a_matcher_has_is_listed() -> None:
+    assert "warns" in dir(Matcher)
+    assert {name for name in dir(Matcher()) if name[0] != "_"} == {
+        name for name in dir(Matcher) if name[0] != "_"
+    }
+
+
 def test_the_wrong_one_of_many_is_named() -> None:
     m = Matcher()
     with pytest.raises(FilterSyntaxError, match="row 2: ") as caught:

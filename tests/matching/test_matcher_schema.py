@@ -1,5 +1,6 @@
 """A matcher with a schema of events: rules that do not fit are refused, events that do not are reported."""
 
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from penstock.errors import DisagreementError
 from penstock.filters.disagreements import SchemaCheck
 from penstock.filters.parsing import parse
 from penstock.matching.matcher import Matcher
+from penstock.model.fitting import Fitting
 from penstock.model.schema import Schema
 from penstock.model.values import Family
 
@@ -47,9 +49,51 @@ def test_events_that_do_not_fit_are_reported() -> None:
     matcher.match_batch([{"amount": 7, "country": "x"}, {"amount": 8, "countri": "x"}])
     matcher.match_batch([{"amount": "n/a", "country": "x"}] * 3)
     assert [str(one) for one in matcher.disagreements() if one.problem != "mixed"] == [
-        "3 values of 'amount' have the family string, but in the schema it is number",
+        "3 of 5 events have a string in 'amount', such as 'n/a', but in the schema it is number; "
+        "rule a (amount > 5) names it",
         "events have 'countri', which the schema does not list; did you mean 'country'?",
     ]
+
+
+LISTED: list[object] = [1, True, "a", 2.5]
+
+
+@given(
+    st.lists(st.sampled_from(LISTED), min_size=1),
+    st.lists(st.sampled_from([*LISTED, 1.0, 0, False, "b", None, ["a"]]), min_size=1, max_size=9),
+    st.booleans(),
+)
+def test_values_are_those_that_the_schema_lists(
+    enum: list[object], values: list[object], one_by_one: bool
+) -> None:
+    schema = Schema.from_json({"properties": {"x": {"enum": enum}, "y": {}}})
+    matcher = Matcher({"r": "x is not null"}, schema=schema)
+    events = [{"x": value, "y": 1} for value in values]
+    if one_by_one:
+        for event in events:
+            matcher.match(event)
+    else:
+        matcher.match_batch(events)
+    fitting = Fitting(schema)
+    for event in events:
+        fitting.see(event)
+
+    def family(value: object) -> str:
+        return "bool" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
+
+    families = {family(value) for value in enum}
+    allowed = {(family(value), value) for value in enum}
+    wrong = Counter(
+        family(value)
+        for value in values
+        if value is not None and not isinstance(value, list)
+        if family(value) in families and (family(value), value) not in allowed
+    )
+    found = [one for one in matcher.disagreements() if one.problem == "value"]
+    assert [one.seen for one in found] == ([wrong] if wrong else [])
+    assert dict(fitting.unlisted_values()) == ({"x": wrong} if wrong else {})
+    for one in found:
+        assert (one.rules, one.ids, one.rule, one.events) == (1, ("r",), "x is not null", len(events))
 
 
 NAMES = st.sampled_from(["aaa", "bbbb", "ccccc"])

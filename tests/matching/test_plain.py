@@ -362,3 +362,34 @@ def test_lines_of_what_matched(names: list[object], ids: list[Id]) -> None:
     compiled = lines.write(batch, matches, events, 7).tobytes()
     with Cold():
         assert lines.write(batch, matches, events, 7).tobytes() == compiled
+
+
+@pytest.mark.parametrize(
+    ("rules", "least"),
+    [
+        (["x = 1 and 5 in tags"], 10 * 400),
+        (["any(tags where this > 5 or this = 'a')"], 10 * 2 * 400),
+        (["not any(tags where this > 5)", "5 in tags"], 10 * 2 * 400),
+        (["any(rows where any(inner where this = 9))"], 10 * 2 * 2_000),
+        (["x = 2 and 5 in tags"], 0),
+    ],
+)
+def test_elements_that_filters_are_tried_on_count_as_work(rules: list[str], least: int) -> None:
+    event = {"x": 1, "tags": list(range(400)), "rows": [{"inner": [1] * 99}] * 20}
+    with Cold():
+        matcher = Matcher(dict(enumerate(rules)))
+        matcher._kept.work = plain.Work(0)  # type: ignore[union-attr]
+        begun = matcher._snapshot().work  # type: ignore[union-attr]
+        begun._left = 10**9
+        matcher.match_batch([event] * 10)
+        done = 10**9 - begun._left
+    assert least <= done <= least + 10 * 100
+
+
+def test_long_lists_are_left_to_kernels_when_there_is_too_much_work() -> None:
+    with Cold():
+        matcher = Matcher({"a": "any(tags where this > 1000)"})
+        matcher._kept.work = plain.Work(5_000)  # type: ignore[union-attr]
+        assert is_plain(matcher)
+        assert list(matcher.match_batch([{"tags": list(range(1_000))}] * 20)) == [[]] * 20
+    assert not is_plain(matcher)

@@ -224,11 +224,23 @@ def test_text_is_a_time_where_the_schema_says_so_in_every_form_of_input(tmp_path
             assert answer == expected
 
 
+@pytest.mark.parametrize("compact", [False, True])
+def test_why_names_the_rule_that_keeps_text_from_being_a_time(compact: bool) -> None:
+    matcher = Matcher({**LATE, "open": "at = 'not yet' and x = 1"})
+    if compact:
+        matcher.compact()
+    assert "because of rule open (at = 'not yet' and x = 1)" in str(matcher.why("late", {"at": "2024-05-05"}))
+    assert "because" not in str(matcher.why("late", {"at": "soon"}))
+    matcher.remove("open")
+    assert str(matcher.why("late", {"at": "2024-05-05"})).startswith("matches")
+
+
 def test_text_that_is_no_time_is_counted_as_a_misfit() -> None:
     matcher = Matcher(LATE, schema=SCHEMA)
     matcher.match_batch([{"at": at} for at in AT] * 3)
     assert [str(one) for one in matcher.disagreements() if one.problem == "misfit"] == [
-        "3 values of 'at' have the family string, but in the schema it is a time (date-time)"
+        "3 of 15 events have a string in 'at', such as 'soon', but in the schema it is a time (date-time); "
+        "rule late (at >= timestamp '2024-01-02T00:00:00Z') names it"
     ]
 
 

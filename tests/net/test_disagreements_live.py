@@ -152,7 +152,7 @@ def test_events_that_do_not_fit_the_schema_are_reported_and_delivered(schema: st
             assert told["counts"] == {"misfit": 1, "unlisted": 1}
             assert told["texts"] == [
                 "events have 'amnt', which the schema does not list; did you mean 'amount'?",
-                "1 value of 'amount' has the family string, but in the schema it is number",
+                "1 of 1 event has a string in 'amount', but in the schema it is number",
             ]
 
     run(main)

@@ -27,6 +27,10 @@ def add_command(
     )
 
 
+FAMILY_HELP = "read an attribute as bool, number, string, time or list; repeat for more"
+"""The help text of --family, which several commands have."""
+
+
 def command(module: str, function: str) -> Callable[[argparse.Namespace], int]:
     """A command of the program, that is imported when it is called, so that the program starts quickly."""
 

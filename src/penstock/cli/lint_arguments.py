@@ -2,7 +2,7 @@
 
 import argparse
 
-from penstock.cli.arguments import Commands, add_command, command
+from penstock.cli.arguments import FAMILY_HELP, Commands, add_command, command
 from penstock.cli.schema_arguments import add_schema_option
 
 _FORMATS = ("jsonl", "csv", "parquet")
@@ -90,7 +90,7 @@ def add_lint_commands(commands: "Commands[argparse.ArgumentParser]") -> None:
         action="append",
         default=[],
         metavar="NAME=FAMILY",
-        help="read an attribute as bool, number, string or time; repeat for more",
+        help=FAMILY_HELP,
     )
     why.add_argument(
         "--unsupported",

@@ -2,7 +2,7 @@
 
 import argparse
 
-from penstock.cli.arguments import Commands, add_command, command, positive, seconds
+from penstock.cli.arguments import FAMILY_HELP, Commands, add_command, command, positive, seconds
 
 _CONNECTING = (
     "\nWithout --url the brokers are those in PENSTOCK_URL, else penstock://127.0.0.1:7400; without a token\n"
@@ -215,7 +215,7 @@ def _add_family(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FAMILY",
-        help="read an attribute as bool, number, string or time; repeat for more (JSON has no times)",
+        help=f"{FAMILY_HELP} (JSON has no times)",
     )
 
 

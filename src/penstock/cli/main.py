@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.cli.arguments import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
+from penstock.cli.arguments import FAMILY_HELP as _FAMILY_HELP
 from penstock.cli.arguments import Commands as _Commands
 from penstock.cli.arguments import add_command as _add
 from penstock.cli.arguments import command as _command
@@ -263,8 +264,7 @@ def _add_match(commands: "_Commands[argparse.ArgumentParser]") -> None:
         action="append",
         default=[],
         metavar="NAME=FAMILY",
-        help="read an attribute as bool, number, string or time; repeat for more (JSON has no times; "
-        "in CSV, string keeps leading zeros)",
+        help=f"{_FAMILY_HELP} (JSON has no times; in CSV, string keeps leading zeros)",
     )
     match.add_argument(
         "--null",

@@ -33,6 +33,7 @@ from penstock.matching.summary import Summary, Tally
 from penstock.model.events import Event
 from penstock.model.fitting import Fitting
 from penstock.model.schema import Schema
+from penstock.model.values import Family
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -149,6 +150,8 @@ def _check(options: argparse.Namespace) -> None:
         )
     if options.output is not None and Path(options.output).suffix.lower() == ".gz":
         raise InputError(f"{options.output}: output is not compressed: penstock match … | gzip > FILE")
+    if options.output is not None and Path(options.output).suffix.lower() in (".csv", ".tsv"):
+        raise InputError(f"{options.output}: CSV is not written: end the name in .jsonl or .parquet")
     if _output(options) == "parquet" and not can_be_replaced(options.output):
         raise InputError(f"{options.output}: Parquet is written into files only")
 
@@ -211,8 +214,9 @@ class Answering:
         if self._fitting is None:
             return found
         with self._lock:
-            misfits = events_that_misfit(self._fitting, self._matcher.observed.events)
-        others = (one for one in found if one.problem not in ("misfit", "unlisted"))
+            concerned = {one.attribute: one for one in found if one.problem in ("misfit", "value")}
+            misfits = events_that_misfit(self._fitting, self._matcher.observed.events, concerned)
+        others = (one for one in found if one.problem not in ("misfit", "unlisted", "value"))
         return sorted([*others, *misfits], key=lambda one: one.attribute)
 
     def answer(self, chunk: Chunk) -> "memoryview | pa.Table":
@@ -306,7 +310,7 @@ def _report(
     `written`: whether lines may have been written before.
     """
     notes = [f"--family {name}=…: no event has the attribute {name!r}" for name in sorted(unseen)]
-    notes += [f"{one}{_HINTS.get(one.problem, '')}" for one in found]
+    notes += [f"{one}{_hint(one)}" for one in found]
     for note in notes:
         sys.stderr.write(f"penstock: warning: {printable(note)}\n")
     if strict and notes:
@@ -321,4 +325,8 @@ _LOOK_S: Final = 10.0
 _PATIENCE: Final = 1_000
 """Events of an endless stream before it is said that none has an attribute."""
 
-_HINTS: Final = {"family": " (see --family and --null)"}
+
+def _hint(found: Disagreement) -> str:
+    """The options that help. They read single values: neither lists nor what is in them."""
+    lists = Family.LIST.label in (*found.asked, *found.seen) or "[]" in found.attribute
+    return " (see --family and --null)" if found.problem == "family" and not lists else ""

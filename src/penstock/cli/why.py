@@ -16,7 +16,7 @@ from penstock.cli.subscriptions import Place, Reading, Subscription, read_subscr
 from penstock.errors import InputError, printable
 from penstock.filters.asked import kinds_in, times_in
 from penstock.filters.filter import NEVER, Filter
-from penstock.filters.reasons import EXCLUDED, Alternative, Reasons, reasons
+from penstock.filters.reasons import EXCLUDED, Alternative, Reasons, reasons, rule_shown, texts_like_times
 from penstock.matching.times import TimeTexts
 from penstock.model.events import Event, with_times
 from penstock.model.names import Id
@@ -40,13 +40,13 @@ def run(options: argparse.Namespace) -> int:
     texts = TimeTexts() if schema is None else TimeTexts.of_schema(schema)
     texts = texts._replace(never=texts.never.union(families_given(options.family)))
     if is_compiled(options.subscriptions, options.subscriptions_format):
-        rules, times = _compiled_rules(options, texts, is_given=schema is not None)
+        rules, times, keepers = _compiled_rules(options, texts, event, is_given=schema is not None)
     else:
-        rules, times = _rules(options, texts, event)
+        rules, times, keepers = _rules(options, texts, event)
     if not rules:
         raise InputError(f"no rule has the id {options.id!r:.80}")
     event = Event.from_flat(dict(with_times(event.attributes, times)))
-    told = [(rule, reasons(rule.filters or (NEVER,), event)) for rule in rules]
+    told = [(rule, reasons(rule.filters or (NEVER,), event, text_rules=keepers)) for rule in rules]
     if options.json:
         sys.stdout.buffer.write(json_line(_plain(options.id, told)))
         return 0
@@ -64,20 +64,26 @@ def _event(options: argparse.Namespace) -> Event:
 
 
 def _compiled_rules(
-    options: argparse.Namespace, texts: TimeTexts, *, is_given: bool
-) -> tuple[list[_Rule], frozenset[str]]:
-    """The rules of the id in a compiled folder, and the attributes whose texts are read as times there."""
+    options: argparse.Namespace, texts: TimeTexts, event: Event, *, is_given: bool
+) -> tuple[list[_Rule], frozenset[str], dict[str, str]]:
+    """The rules of the id in a compiled folder, the attributes whose texts are read as times there, and by
+    attribute the rules that keep texts from it."""
     from penstock.matching.matcher import Matcher
 
     matcher = Matcher.load(options.subscriptions[0], learn=False)
     matcher.texts = texts if is_given else matcher.texts._replace(never=matcher.texts.never | texts.never)
     keys = [key for key in _ids(options.id) if key in matcher]
-    return [_Rule(key, tuple(matcher.filters(key)), None) for key in keys], matcher.read_as_times
+    rules = [_Rule(key, tuple(matcher.filters(key)), None) for key in keys]
+    times = matcher.read_as_times
+    kept = set(texts_like_times((f for rule in rules for f in rule.filters), event.attributes)) - times
+    return rules, times, matcher.text_rules(kept)
 
 
-def _rules(options: argparse.Namespace, texts: TimeTexts, event: Event) -> tuple[list[_Rule], frozenset[str]]:
-    """The rules of the id, and the attributes whose texts are read as times; there may be a rule whose id is
-    text and one whose id is an integer."""
+def _rules(
+    options: argparse.Namespace, texts: TimeTexts, event: Event
+) -> tuple[list[_Rule], frozenset[str], dict[str, str]]:
+    """The rules of the id, the attributes whose texts are read as times, and by attribute the rules that keep
+    texts from it; there may be a rule whose id is text and one whose id is an integer."""
     files = subscription_files(options)
     only = Reading(language_of(options), only=options.id)
     every = Reading(language_of(options))
@@ -86,12 +92,18 @@ def _rules(options: argparse.Namespace, texts: TimeTexts, event: Event) -> tuple
     found = list(_read(files, every if is_whole else only))
     mine = [one for one in found if only.wants(one.id)]
     asked = times_in(f for one in mine for f in one.predicate.filters)
-    if with_times(event.attributes, asked) is not event.attributes:
+    keepers: dict[str, str] = {}
+    kept = texts_like_times((f for one in mine for f in one.predicate.filters), event.attributes)
+    if kept:
         # Whether these texts are times, the other rules decide as well.
         others = found if is_whole else _read(files, every)
-        kinds = [kinds_in(one.predicate.filters) for one in others]
-        asked = {name for name in asked if all(Family.STRING not in some.get(name, ()) for some in kinds)}
-    return [_Rule(one.id, one.predicate.filters, one.place) for one in mine], texts.names(asked)
+        for one in others:
+            kinds = kinds_in(one.predicate.filters)
+            for name in [name for name in kept if Family.STRING in kinds.get(name, ())]:
+                asked.discard(name)
+                if name not in texts.never and name not in texts.always:
+                    keepers.setdefault(name, rule_shown(one.id, name, one.predicate.filters))
+    return [_Rule(one.id, one.predicate.filters, one.place) for one in mine], texts.names(asked), keepers
 
 
 def _read(files: list[Source], reading: Reading) -> Iterator[Subscription]:

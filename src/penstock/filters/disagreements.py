@@ -10,10 +10,12 @@ matches, and nothing else would tell. What events have is known from counting th
 | mixed | some events have it in a family that no rule compares it with |
 | skipped | some values of it were left out, because no rule can match them |
 | unmatchable | by the schema, none of its values can be matched |
+| inexact | rules ask for a number that no double is, and events come as JSON, whose numbers are doubles |
 | null | an attribute that rules name is null in all events |
 | texts | rules compare it with a time and with a string: texts that events have there are not read as times |
 | unlisted | events have it, and the schema does not list it |
 | misfit | events have it in a family that the schema does not allow |
+| value | events have a value there that is none of those that the schema lists (`enum`, `const`) |
 | unadvertised | no publisher of a network has advertised events that the rule can match; about no attribute |
 
 A rule is concerned if all that it asks of the attribute is in vain. So `x > 5 or x = 'a'` fits numbers and
@@ -33,7 +35,7 @@ from penstock.filters.filter import Filter
 from penstock.filters.valuesets import Presence
 from penstock.model.fitting import Fitting
 from penstock.model.names import Id
-from penstock.model.schema import Schema
+from penstock.model.schema import Attribute, Schema
 from penstock.model.values import Family
 
 Problem = Literal[
@@ -42,16 +44,18 @@ Problem = Literal[
     "mixed",
     "skipped",
     "unmatchable",
+    "inexact",
     "null",
     "texts",
     "unlisted",
     "misfit",
+    "value",
     "unadvertised",
 ]
 
-Basis = Literal["schema", "columns", "advertisements"]
-"""What tells, where no events were counted: a schema that was given, the columns of events, or what
-publishers have advertised."""
+Basis = Literal["events", "schema", "columns", "advertisements"]
+"""What tells: events that were counted, a schema that was given, the columns of events, or what publishers
+have advertised."""
 
 _LACKS: Final[dict[Basis, str]] = {
     "schema": "the schema has no attribute {}, which",
@@ -74,6 +78,9 @@ _IDS_IN_TEXT: Final = 3
 _AT_A_TIME: Final = 16
 """Names that are compared before others have their turn: a tenth of a millisecond or two."""
 _FIELDS_SHOWN: Final = 3
+_VALUES_SHOWN: Final = 200
+"""Characters shown of the values that a schema lists."""
+
 _CLOSENESS: Final = 0.75
 """How alike two names are for one to be suggested (difflib's ratio): one letter in four may be wrong."""
 _LONGER: Final = 2 * (1 - _CLOSENESS) / _CLOSENESS
@@ -114,7 +121,11 @@ class Disagreement(msgspec.Struct, frozen=True):
     note: str = ""
     """What else there is to know."""
     basis: Basis = "schema"
-    """What tells, where `events` is None."""
+    """What tells."""
+    example: str = ""
+    """A value that events have in one of the families `seen`, of `mixed`, `misfit` and `value`."""
+    rule: str = ""
+    """What the first of `ids` asks for, of `mixed`, `misfit` and `value`."""
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON has it, and the sentence as `text`."""
@@ -133,6 +144,8 @@ class Disagreement(msgspec.Struct, frozen=True):
             ids=(*self.ids, *other.ids)[:IDS_SHOWN],
             events=None if self.events is None else max(self.events, other.events or 0),
             skipped=max(self.skipped, other.skipped),
+            example=self.example or other.example,
+            rule=self.rule or other.rule,
         )
 
     def __str__(self) -> str:
@@ -160,7 +173,6 @@ def _sentence(found: Disagreement) -> str:
     seen = " or a ".join(found.seen)
     counted = ", ".join(f"{count:,}" for count in found.seen.values())
     values = "value" if counted == "1" else "values"
-    have = "has" if counted == "1" else "have"
     match found.problem:
         case "unknown" | "null":
             return _sentence_of_nothing(found, name, who, hint)
@@ -181,11 +193,8 @@ def _sentence(found: Disagreement) -> str:
                 f"{who} {_verb(found, 'compare')} {name} with a {asked}, but in the events it is a {seen} "
                 f"({counted} {values}): no event can match{_of_elements(found)}"
             )
-        case "mixed":
-            return (
-                f"{counted} {values} of {name} {have} the family {seen}; rules compare it with a {asked} "
-                "only, and never match there"
-            )
+        case "mixed" | "misfit" | "value":
+            return _sentence_of_some(found, name, asked)
         case "skipped":
             return (
                 f"{_count(found.skipped, 'value')} of {name}, which {who} {_verb(found, 'name')}, "
@@ -197,19 +206,55 @@ def _sentence(found: Disagreement) -> str:
                 f"{who} {_verb(found, 'name')} {name}, which in {_IN[found.basis]} is {found.detail}: "
                 "no rule can match a value of this type"
             )
+        case "inexact":
+            return (
+                f"{who} {_verb(found, 'ask')} for {name} = {found.detail}, which no double is: "
+                "numbers in JSON are doubles, and never equal it"
+            )
         case "unlisted":
             return f"events have {name}, which the schema does not list{hint}"
-        case "misfit":
-            family = f"{counted} {values} of {name} {have} the family {seen}"
-            return f"{family}, but in the schema it is {found.detail}"
         case "unadvertised":
             return f"no publisher has advertised events that {who} can match"
+
+
+def _sentence_of_some(found: Disagreement, name: str, asked: str) -> str:
+    """That some events have values which rules, or the schema, do not expect."""
+    values, rules = _of_values(found, name), _such_as(found)
+    if found.problem == "misfit":
+        misfit = f"{values}, but in the schema it is {found.detail}"
+        return f"{misfit}; {rules} {_verb(found, 'name')} it" if found.rules else misfit
+    if found.problem == "value":
+        unlisted = f"{values}, but the schema lists {found.detail}"
+        return f"{unlisted}; {rules} {_verb(found, 'name')} it" if found.rules else unlisted
+    compare, match = _verb(found, "compare"), "matches" if found.rules == 1 else "match"
+    return f"{values}; {rules} {compare} it with a {asked} only, and never {match} there{_of_elements(found)}"
+
+
+def _of_values(found: Disagreement, name: str) -> str:
+    """How many events have what, and a value that one of them has."""
+    counts = sum(found.seen.values())
+    families = {family.label for family in Family}
+    what = " or ".join(f"a {one}" if one in families else f"a value of type {one}" for one in found.seen)
+    such = f", such as {found.example}" if found.example else ""
+    return (
+        f"{counts:,} of {_count(found.events or 0, 'event')} {'has' if counts == 1 else 'have'} "
+        f"{what} in {name}{such}"
+    )
+
+
+def _such_as(found: Disagreement) -> str:
+    """The rules concerned, one of them with what it asks for."""
+    if not found.ids:
+        return "the filter" if found.rules == 1 else _count(found.rules, "rule")
+    example = f"{found.ids[0]!s:.80}" + (f" ({found.rule})" if found.rule else "")
+    return f"rule {example}" if found.rules == 1 else f"{found.rules:,} rules, such as {example},"
 
 
 def _of_elements(found: Disagreement) -> str:
     """How to ask for the elements of a list, where a rule takes it for one value."""
     is_list = Family.LIST.label in found.seen and Family.LIST.label not in found.asked
-    return f"; any({found.attribute}) = … asks for an element" if is_list else ""
+    name = found.attribute
+    return f"; any({name}) = … asks for an element, as '…' in {name} does" if is_list else ""
 
 
 def _sentence_of_nothing(found: Disagreement, name: str, who: str, hint: str) -> str:
@@ -281,11 +326,16 @@ class Rules:
         *,
         basis: Basis = "schema",
         pace: Callable[[], object] = lambda: None,
+        lists: Collection[str] = (),
         **more: Mapping[str, Any],
     ) -> list[Disagreement]:
-        """All disagreements, in the order of attributes; `more` has fields by attribute."""
+        """All disagreements, in the order of attributes; `more` has fields by attribute.
+
+        `lists`: which of the names are lists.
+        """
         made = []
         for (name, problem), (families, ids, count) in sorted(self._found.items()):
+            note = of_records(name, lists) if problem == "unknown" else ""
             fields = {field: values[name] for field, values in more.items() if name in values}
             made.append(
                 Disagreement(
@@ -295,13 +345,24 @@ class Rules:
                     seen=fields.pop("seen", {}),
                     rules=count,
                     ids=tuple(ids),
-                    suggestion=suggestion(name, names, pace) if problem == "unknown" else None,
-                    basis=basis,
+                    suggestion=None if note or problem != "unknown" else suggestion(name, names, pace),
+                    basis="events" if "events" in fields else basis,
                     has=fields_of(name, _paced(names, pace)) if problem == "unknown" else (),
+                    note=note,
                     **fields,
                 )
             )
         return made
+
+
+def of_records(name: str, lists: Collection[str]) -> str:
+    """How to ask for an attribute of records in a list, where a rule takes the list for a record."""
+    dot = name.find(".")
+    while dot >= 0:
+        if name[:dot] in lists:
+            return f"{name[:dot]!r:.80} is a list: any({name[:dot]:.80} where {name[dot + 1 :]:.80} = …)"
+        dot = name.find(".", dot + 1)
+    return ""
 
 
 def is_in_vain(kinds: Collection[Kind], families: Collection[Family]) -> bool:
@@ -353,6 +414,7 @@ def report_by(
         seen={name: {family.label: 0 for family in sorted(one.families)} for name, one in attributes.items()},
         detail={name: one.type for name, one in attributes.items()},
         pace=pace,
+        lists={name for name, one in known.items() if Family.LIST in one.families} if rules else (),
     )
 
 
@@ -361,17 +423,49 @@ def check(filters: Iterable[Filter], schema: Schema) -> list[Disagreement]:
     return report_by(schema, _problems(filters, schema))
 
 
-def events_that_misfit(fitting: Fitting, events: int) -> list[Disagreement]:
-    """What all of so many events have that a schema does not allow, in the order of attributes."""
+def events_that_misfit(
+    fitting: Fitting, events: int, concerned: Mapping[str, Disagreement] | None = None
+) -> list[Disagreement]:
+    """What all of so many events have that a schema does not allow, in the order of attributes.
+
+    `concerned`: by attribute, misfits that were found otherwise, and the rules that they concern.
+    """
     attributes = fitting.schema.attributes
-    return [
-        Disagreement(name, "misfit", (), seen, 0, (), events=events, detail=attributes[name].type)
+    rules = concerned or {}
+    nobody = Disagreement("", "misfit", (), {}, 0, ())
+    unlisted = [
+        msgspec.structs.replace(
+            rules.get(name, nobody),
+            attribute=name,
+            problem="value",
+            seen=seen,
+            events=events,
+            detail=listed_by(attributes[name]),
+            example=fitting.example(name, next(iter(seen))),
+        )
+        for name, seen in fitting.unlisted_values()
+    ]
+    return unlisted + [
+        msgspec.structs.replace(
+            rules.get(name, nobody),
+            attribute=name,
+            seen=seen,
+            events=events,
+            detail=attributes[name].type,
+            example=fitting.example(name, next(iter(seen))),
+        )
         if name in attributes
         else Disagreement(
             name, "unlisted", (), seen, 0, (), events=events, suggestion=suggestion(name, attributes)
         )
         for name, seen in fitting.misfits()
     ]
+
+
+def listed_by(attribute: Attribute) -> str:
+    """The values that a schema lists, as messages show them."""
+    shown = ", ".join(sorted(map(repr, attribute.values or ())))
+    return shown if len(shown) <= _VALUES_SHOWN else f"{shown[:_VALUES_SHOWN]}…"
 
 
 def why_not(

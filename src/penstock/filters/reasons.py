@@ -12,21 +12,26 @@ from typing import Final
 
 import msgspec
 
-from penstock.filters import html
+from penstock.filters import html, lists
+from penstock.filters.asked import attributes_in, kinds_in
 from penstock.filters.constraint import Constraint
 from penstock.filters.describe import describe_filter, describe_states
-from penstock.filters.disagreements import suggestion
+from penstock.filters.disagreements import of_records, suggestion
 from penstock.filters.expression import And, Expression, Or
 from penstock.filters.filter import Clause, Filter
 from penstock.filters.languages.sql import write_expression, write_name
 from penstock.filters.valuesets import Presence, ValueSet
 from penstock.model.decimals import ExactDecimal, write_number
 from penstock.model.events import Event, Unsupported, as_event
+from penstock.model.names import Id
 from penstock.model.nesting import nest_list
-from penstock.model.values import Family, Time, Value, family_of
+from penstock.model.values import Family, List, Time, Value, family_of, time_in
 
 _VALUE_SHOWN: Final = 80
 """Characters of a value that are shown."""
+
+_RULE_SHOWN: Final = 120
+"""Characters shown of what a rule asks for."""
 
 EXCLUDED: Final = "no event can match: its conditions exclude each other"
 
@@ -86,24 +91,40 @@ def reasons(
     event: Event | Mapping[str, object],
     *,
     unsupported: Unsupported = "refuse",
+    text_rules: Mapping[str, str] | None = None,
 ) -> Reasons:
-    """For each of some filters its conditions, and whether they hold of the event."""
+    """For each of some filters its conditions, and whether they hold of the event.
+
+    `text_rules`: by attribute, the rule because of which its text is not read as a time.
+    """
     attributes = as_event(event, unsupported).attributes
-    return Reasons(_alternative(f, attributes) for f in filters)
+    return Reasons(_alternative(f, attributes, text_rules or {}) for f in filters)
 
 
-def _alternative(f: Filter, attributes: Mapping[str, Value]) -> Alternative:
-    conditions = tuple(_conditions(f, attributes)) if f.satisfiable else ()
+def _alternative(f: Filter, attributes: Mapping[str, Value], text_rules: Mapping[str, str]) -> Alternative:
+    conditions = tuple(_conditions(f, attributes, text_rules)) if f.satisfiable else ()
     return Alternative(f, f.satisfiable and f.admits(attributes), conditions)
 
 
-def _conditions(f: Filter, attributes: Mapping[str, Value]) -> Iterator[Condition]:
+def texts_like_times(filters: Iterable[Filter], attributes: Mapping[str, Value]) -> list[str]:
+    """The attributes that filters compare with times, and that are text which would be one."""
+    asked = kinds_in(filters)
+    found = ((name, attributes.get(name)) for name in sorted(asked) if Family.TIME in asked[name])
+    return [name for name, value in found if isinstance(value, str) and time_in(value) is not None]
+
+
+def _conditions(
+    f: Filter, attributes: Mapping[str, Value], text_rules: Mapping[str, str]
+) -> Iterator[Condition]:
     for name, states in f.conditions.items():
         value = attributes.get(name)
         parts = describe_states(name, states)
         found = _found(name, states, attributes)
+        if states.kind is Family.TIME and name in text_rules:
+            found += f", as which it is not read because of {text_rules[name]}"
         for part in parts:
-            yield Condition(write_expression(part), _holds(part, value), found)
+            more = _of_elements(name, part, value) if type(value) is tuple else ""
+            yield Condition(write_expression(part), _holds(part, value), found + more)
     for clause in f.clauses:
         yield _clause(clause, attributes)
 
@@ -117,6 +138,33 @@ def _clause(clause: Clause, attributes: Mapping[str, Value]) -> Condition:
     return Condition(text, any(one.admits(attributes) for one in clause), "; ".join(found))
 
 
+def _of_elements(name: str, part: Expression, elements: List) -> str:
+    """Which element a condition on elements is true of, or which comes closest."""
+    if not isinstance(part, Constraint) or part.operator not in ("any", "not any"):
+        return ""
+    filters = lists.filters_of(part.value)
+    closest: tuple[int, int, Filter] | None = None
+    for at, element in enumerate(elements):
+        attributes = lists.attributes_of(element)
+        for f in filters:
+            if f.admits(attributes):
+                return f"; {write_name(name)}[{at}] matches: {shown((element,))[1:-1]}"
+            true = sum(states.admits(attributes.get(inner)) for inner, states in f.conditions.items())
+            if closest is None or true > closest[0]:
+                closest = true, at, f
+    said = (
+        "; none of 1 element matches"
+        if len(elements) == 1
+        else f"; none of {len(elements):,} elements matches"
+    )
+    if closest is None or part.operator == "not any":
+        return said
+    _true, at, f = closest
+    inner = lists.attributes_of(elements[at])
+    wrong = [f"{one.text}: {one.found}" for one in _conditions(f, inner, {}) if not one.holds]
+    return f"{said}; {write_name(name)}[{at}] comes closest, but not {'; '.join(wrong)}"
+
+
 def _holds(expression: Expression, value: Value | None) -> bool:
     """Whether an expression about one attribute is true of its value."""
     if isinstance(expression, Constraint):
@@ -126,21 +174,37 @@ def _holds(expression: Expression, value: Value | None) -> bool:
     return all(holds) if isinstance(expression, And) else any(holds)
 
 
+def asked_of(name: str, filters: Iterable[Filter]) -> str:
+    """The first of some filters that asks anything of an attribute, as messages show it."""
+    asked = (str(f) for f in filters if name in attributes_in(f))
+    return f"{next(asked, ''):.{_RULE_SHOWN}}"
+
+
+def rule_shown(key: Id, name: str, filters: Iterable[Filter]) -> str:
+    """A rule that compares an attribute with a string, as messages show it."""
+    compared = [f for f in filters if Family.STRING in kinds_in([f]).get(name, ())]
+    return f"rule {key!s:.80} ({asked_of(name, compared)})"
+
+
 def _found(name: str, states: ValueSet, attributes: Mapping[str, Value]) -> str:
     """What the event has of an attribute, as far as it matters to a condition."""
     written = write_name(name)
     value = attributes.get(name)
     if value is None:
+        is_list = of_records(name, [known for known, given in attributes.items() if type(given) is tuple])
+        if is_list:
+            return f"{written} is missing; {is_list}"
         meant = None if states.kind is Presence.ABSENT else suggestion(name, list(attributes))
         hint = "" if meant is None else f"; the event has {write_name(meant)}"
         return f"{written} is missing{hint}"
-    said = f"{written} is {_shown(value)}"
+    said = f"{written} is {shown(value)}"
     if isinstance(states.kind, Family) and family_of(value) is not states.kind:
         return f"{said}, a {family_of(value).label}; the rule wants a {states.kind.label}"
     return said
 
 
-def _shown(value: Value) -> str:
+def shown(value: Value) -> str:
+    """A value as messages show it."""
     if isinstance(value, Time):
         text = str(value)
     elif type(value) is tuple:

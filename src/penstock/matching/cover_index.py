@@ -16,6 +16,11 @@ A set that lacks only single values (`!=`, `not in`) admits nearly every witness
 lack the same values. So it is stored under one of its missing values, the rarest, and found through the
 values that the other predicate lacks.
 
+A condition on a list that asks for one kind of element, `any(items where qty > 5)`, covers another if what it
+asks of an element covers what the other asks. So both have coordinates of the element's attributes, and are
+found as intervals are. Predicates that ask more of a list are looked up in a table that has conditions on
+lists as they are.
+
 A predicate with several filters, or with clauses, may cover what none of its filters covers alone. Such
 predicates are indexed unchanged, and looked up with events that match the other predicate.
 """
@@ -28,6 +33,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.filters import lists
 from penstock.filters.filter import Filter, box
 from penstock.filters.order import LEAST, Point
 from penstock.filters.predicate import Predicate
@@ -36,6 +42,7 @@ from penstock.filters.witnesses import Witnesses, excluded_points, is_open, witn
 from penstock.matching.columns import ColumnsBuilder
 from penstock.matching.computed import Computed
 from penstock.matching.encode import BatchBuilder
+from penstock.model.limits import NAME_LENGTH_MAX
 from penstock.model.values import Family, Value
 
 if TYPE_CHECKING:
@@ -46,6 +53,9 @@ Row = dict[str, Value]
 
 _LOW, _HIGH, _MIDDLE, _POINT, _GONE, _WIDE = "lhmpgw"
 """The coordinates; each stands before the attribute's name."""
+
+_ELEMENT: Final = "\0[]\0"
+"""Stands between the names of a list and of an attribute of its elements."""
 
 _IS_TRUE: Final = ValueSet(Family.BOOL, (True,))
 
@@ -89,6 +99,7 @@ class CoverIndex:
                 else:
                     others += ((number, f) for f in predicate.filters)
         self._boxes = _Table(self._asking(boxes))
+        self._lists = _Table([_with_lists(number, f) for number, f in boxes if _inner(f)])
         self._others = _Table(others)
 
     def candidates(self, specials: Iterable[Predicate]) -> Iterator[Numbers]:
@@ -120,7 +131,13 @@ class CoverIndex:
         for number, f in boxes:
             conditions: dict[str, ValueSet] = {}
             for name, states in f.conditions.items():
-                _ask(name, states, conditions)
+                inner = inner_of(name, states)
+                if inner is None:
+                    _ask(name, states, conditions)
+                else:
+                    conditions[_LOW + name] = EXISTS
+                    for coordinate, asked in inner.items():
+                        _ask(coordinate, asked, conditions)
             key = min(_lacked(f), key=common.__getitem__, default=None)
             if key is not None and common[key] <= _RARE:
                 self._lacking.setdefault(key, []).append(number)
@@ -131,8 +148,11 @@ class CoverIndex:
     def _found(self, specials: list[Predicate]) -> Iterator[Numbers]:
         """What is found for some predicates."""
         boxes = self._boxes.match_all(specials, _rows_of)
+        lists = self._lists.match_all([one for one in specials if not _is_simple(one)], _rows_of)
         others = self._others.match_all(specials, _events_of)
         for special, *found in zip(specials, boxes, others, strict=True):
+            if not _is_simple(special):
+                found.append(next(lists))
             if special.satisfiable:
                 found.append(np.array(self._lacked_by(special), np.int64))
                 some = [numbers for numbers in found if len(numbers)]
@@ -229,6 +249,51 @@ def _ask(name: str, states: ValueSet, conditions: dict[str, ValueSet]) -> None:
             conditions[_MIDDLE + name] = states
 
 
+def inner_of(name: str, states: ValueSet) -> dict[str, ValueSet] | None:
+    """What a condition asks of the elements of a list, by coordinate; None if it asks for several kinds."""
+    if states.kind is not Family.LIST or len(states.required) != 1 or states.forbidden:
+        return None
+    filters = lists.filters_of(states.required[0])
+    if len(filters) != 1 or filters[0].clauses:
+        return None
+    found = {f"{name}{_ELEMENT}{inner}": asked for inner, asked in filters[0].conditions.items()}
+    is_long = any(len(coordinate) >= NAME_LENGTH_MAX for coordinate in found)
+    is_nested = any(asked.kind is Family.LIST for asked in found.values())
+    return None if is_long or is_nested else found
+
+
+def _inner(f: Filter) -> bool:
+    """Whether some condition of a filter is looked up by what it asks of elements."""
+    return any(inner_of(name, states) is not None for name, states in f.conditions.items())
+
+
+def _with_lists(number: int, f: Filter) -> tuple[int, Filter]:
+    """A filter over coordinates, which asks for lists as they are."""
+    conditions: dict[str, ValueSet] = {}
+    for name, states in f.conditions.items():
+        _ask(name, states, conditions)
+    return number, box(conditions)
+
+
+def _is_simple(special: Predicate) -> bool:
+    """Whether elements tell all that it asks of lists."""
+    return all(
+        states.kind is not Family.LIST or (not f.clauses and _row_of_element(name, states) is not None)
+        for f in special.filters
+        for one in f.boxes()
+        for name, states in one.conditions.items()
+    )
+
+
+def _row_of_element(name: str, states: ValueSet) -> Row | None:
+    """The coordinates of what is asked of the elements of a list, if they tell all."""
+    inner = inner_of(name, states)
+    if inner is None:
+        return None
+    row: Row = {}
+    return row if all(_put_states(row, coordinate, asked) for coordinate, asked in inner.items()) else None
+
+
 def _lacked(f: Filter) -> list[tuple[str, Point]]:
     """Some values that a filter lacks of attributes of which it asks for nearly all values."""
     return [
@@ -255,21 +320,28 @@ def _row_of(f: Filter, *, is_first: bool) -> list[Row]:
     """The coordinates of a filter without clauses; none where it has too many patterns."""
     row: Row = {}
     for name, states in f.conditions.items():
-        kind = states.kind
-        if kind is Presence.ABSENT:
-            row[_GONE + name] = True
-        elif kind is Presence.EXISTS:
-            row[_LOW + name] = nan  # which satisfies nothing but `exists`
-        else:
-            found = witnesses(states)
-            if found is None:
-                return []
-            _put(row, name, found)
-            if states.is_point:
-                row[_POINT + name] = found.low
-            if not is_first or excluded_points(states) is None:
-                row[_WIDE + name] = True
+        if not _put_states(row, name, states):
+            return []
+        row.update(_row_of_element(name, states) or {})
+        if isinstance(states.kind, Family) and (not is_first or excluded_points(states) is None):
+            row[_WIDE + name] = True
     return [row]
+
+
+def _put_states(row: Row, name: str, states: ValueSet) -> bool:
+    """Add the coordinates of a value set; false where it has too many patterns."""
+    if states.kind is Presence.ABSENT:
+        row[_GONE + name] = True
+    elif states.kind is Presence.EXISTS:
+        row[_LOW + name] = nan  # which satisfies nothing but `exists`
+    else:
+        found = witnesses(states)
+        if found is None:
+            return False
+        _put(row, name, found)
+        if states.is_point:
+            row[_POINT + name] = found.low
+    return True
 
 
 def _row_of_event(f: Filter, event: Row) -> Row:

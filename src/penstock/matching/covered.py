@@ -12,7 +12,8 @@ from penstock.errors import PenstockError
 from penstock.filters.parsing import Language, PredicateLike, as_predicate, parse
 from penstock.filters.predicate import Predicate
 from penstock.filters.relations import covers
-from penstock.matching.cover_index import CoverIndex
+from penstock.filters.valuesets import ValueSet
+from penstock.matching.cover_index import CoverIndex, inner_of
 
 _FIRST: Final = 2_048
 """Rules of the first round; the most general ones, by the number of their constraints."""
@@ -107,9 +108,16 @@ def _cover_of(predicates: Sequence[Predicate], special: int, candidates: Iterato
 def is_exact(predicate: Predicate) -> bool:
     """Whether all that it covers is known to be covered by what is known to cover it."""
     return len(predicate.filters) < 2 and not any(
-        f.clauses or any(states.required or states.forbidden for states in f.conditions.values())
+        f.clauses or any(_has_patterns(name, states) for name, states in f.conditions.items())
         for f in predicate.filters
     )
+
+
+def _has_patterns(name: str, states: ValueSet) -> bool:
+    inner = inner_of(name, states)
+    if inner is not None:
+        return any(asked.required or asked.forbidden for asked in inner.values())
+    return bool(states.required or states.forbidden)
 
 
 def _topmost(number: int, above: list[int | None]) -> int | None:

@@ -5,7 +5,8 @@ somebody asks. Most attributes are settled by what is asked of them in all; only
 something to say are looked into rule by rule.
 """
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -21,23 +22,29 @@ from penstock.filters.disagreements import (
     Rules,
     fields_of,
     is_in_vain,
+    listed_by,
     problem_by,
     report_by,
     suggestion,
 )
+from penstock.filters.reasons import shown
 from penstock.filters.valuesets import Presence
+from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, LIST
 from penstock.matching.columns import PATTERN_ONLY
 from penstock.matching.computed import filter_of, is_computed
+from penstock.matching.exact_cuts import only_inexact
 from penstock.matching.observed import FAMILY_OF_STATE, Observed
 from penstock.matching.times import TimeTexts
+from penstock.model.decimals import write_number
 from penstock.model.names import Id
 from penstock.model.schema import Schema
-from penstock.model.values import Family
+from penstock.model.values import Family, family_of
 
 if TYPE_CHECKING:
     from penstock.matching.plain import PlainSnapshot
     from penstock.matching.store import Snapshot
 
+_OF_VALUES = ("misfit", "value")
 _KINDS = 16
 _KIND_OF: dict[int, Kind] = {
     **{int(family): family for family in Family},
@@ -101,7 +108,7 @@ def disagreements(
         if problems:
             seen[name], at_issue[number] = found, problems
     if not at_issue:
-        return []
+        return inexact(snapshot, observed, ids_max)
     wanted = np.zeros(len(names), np.bool_)
     wanted[list(at_issue)] = True
     for number, mask, ids in _rules(snapshot, wanted):
@@ -120,16 +127,75 @@ def disagreements(
             count = len(some)
         for problem in problems if count else ():
             rules.add_many(name, problem, kinds, some, count)
-    reported = rules.report(
+    reported = inexact(snapshot, observed, ids_max) + rules.report(
         known,
         seen={names[at]: _shown(seen[names[at]], found, asked[at]) for at, found in at_issue.items()},
         events=looked,
         skipped={name: one.skipped for name, one in seen.items()},
+        example=_examples(observed, at_issue, seen, asked, names),
+        lists=observed.lists,
         detail={name: observed.skipping.detail(name) for name, one in seen.items() if one.skipped},
     )
     if texts.by_rules:
         return reported
     return [_with_note(one, texts) for one in reported]
+
+
+def inexact(snapshot: "Snapshot | PlainSnapshot", observed: Observed, ids_max: int) -> list[Disagreement]:
+    """Rules that ask for numbers that no double is, where events came as JSON alone."""
+    if observed.had_others or not observed.had_json:
+        return []
+    names = list(snapshot.names.items())
+    asked: dict[int, tuple[str, str]] = {}
+    counts = observed.counts(len(names))
+    for text, number in names:
+        for name, states in filter_of(text).conditions.items() if is_computed(text) else ():
+            literal, values = only_inexact(states), counts[snapshot.names[name]]
+            if literal is not None and (values[INTEGER] or values[DOUBLE]) and not values[DECIMAL]:
+                asked[number] = name, write_number(literal)
+    rules: dict[str, tuple[str, list[NDArray[np.int32]]]] = {}
+    is_asked = np.zeros(len(names), np.bool_)
+    is_asked[list(asked)] = True
+    for ids, attribute, _kind in conditions_of(snapshot) if asked else ():
+        for at in np.flatnonzero(is_asked[attribute]).tolist():
+            name, literal_text = asked[int(attribute[at])]
+            rules.setdefault(name, (literal_text, []))[1].append(ids[at])
+    found = []
+    for name, (literal_text, owners) in sorted(rules.items()):
+        numbers = np.unique(np.array(owners)).tolist()
+        keys = tuple(snapshot.ids.get(number) for number in numbers[:ids_max])
+        seen = {Family.NUMBER.label: int(counts[snapshot.names[name]].sum())}
+        events = observed.events_of(snapshot.names[name])
+        found.append(
+            Disagreement(
+                name,
+                "inexact",
+                (Family.NUMBER.label,),
+                seen,
+                len(numbers),
+                keys,
+                events=events,
+                detail=literal_text,
+                basis="events",
+            )
+        )
+    return found
+
+
+def _examples(
+    observed: Observed,
+    at_issue: Mapping[int, list[Problem]],
+    seen: Mapping[str, _Seen],
+    asked: Mapping[int, set[Kind]],
+    names: list[str],
+) -> dict[str, str]:
+    """Of each mixed attribute a value that no rule asks for."""
+    others = {
+        at: next(family for family in sorted(seen[names[at]].families) if family not in asked[at])
+        for at, problems in at_issue.items()
+        if "mixed" in problems
+    }
+    return {names[at]: observed.example(at, family) for at, family in others.items()}
 
 
 def _with_note(found: Disagreement, texts: TimeTexts) -> Disagreement:
@@ -140,7 +206,9 @@ def _with_note(found: Disagreement, texts: TimeTexts) -> Disagreement:
     return msgspec.structs.replace(found, note="text is read as a time where a schema says that it is one")
 
 
-def misfits(snapshot: "Snapshot | PlainSnapshot", observed: Observed, schema: Schema) -> list[Disagreement]:
+def misfits(
+    snapshot: "Snapshot | PlainSnapshot", observed: Observed, schema: Schema, *, ids_max: int = IDS_SHOWN
+) -> list[Disagreement]:
     """What events had that a schema does not allow: of the attributes that filters name, and other names."""
     names = [name for name in snapshot.names if not is_computed(name)]
     counts = observed.counts(len(snapshot.names))
@@ -158,8 +226,63 @@ def misfits(snapshot: "Snapshot | PlainSnapshot", observed: Observed, schema: Sc
             continue
         others = {family: count for family, count in families.items() if family not in attribute.families}
         if others and attribute.is_matchable:
-            found.append(_of_events(name, "misfit", others, observed, detail=attribute.type))
+            example = "" if number is None else observed.example(number, min(others))
+            found.append(_of_events(name, "misfit", others, observed, detail=attribute.type, example=example))
+    found += _values(snapshot, schema)
+    found.sort(key=lambda one: one.attribute)
+    return _with_rules(snapshot, found, ids_max)
+
+
+def _values(snapshot: "Snapshot | PlainSnapshot", schema: Schema) -> list[Disagreement]:
+    """Values that the schema does not list, of attributes that filters name, in a sample of the events."""
+    from penstock.matching.plain import value_of
+
+    listed = {
+        snapshot.names[name]: name
+        for name, one in schema.attributes.items()
+        if one.values is not None and name in snapshot.names
+    }
+    batch = snapshot.sample.batch(snapshot.names) if listed else None
+    if batch is None:
+        return []
+    attribute, state = batch.value_attribute[batch.entries], batch.value_state[batch.entries]
+    found = []
+    for number, name in listed.items():
+        asked = schema.attributes[name]
+        states = [one for one, family in FAMILY_OF_STATE.items() if family in asked.families and one != LIST]
+        places = batch.entries[(attribute == number) & np.isin(state, states)].tolist()
+        others = [value for value in (value_of(batch, at) for at in places) if not asked.lists(value)]
+        if others:
+            counts = Counter(family_of(value) for value in others)
+            seen = {family.label: counts[family] for family in sorted(counts)}
+            example = shown(next(value for value in others if family_of(value) is min(counts)))
+            events, detail = len(batch.start), listed_by(asked)
+            found.append(
+                Disagreement(name, "value", (), seen, 0, (), events=events, detail=detail, example=example)
+            )
     return found
+
+
+def _with_rules(
+    snapshot: "Snapshot | PlainSnapshot", found: list[Disagreement], ids_max: int
+) -> list[Disagreement]:
+    """Misfits with the rules that name their attributes."""
+    numbers = {snapshot.names[one.attribute]: one for one in found if one.problem in _OF_VALUES}
+    if not numbers:
+        return found
+    wanted = np.zeros(len(snapshot.names), np.bool_)
+    wanted[list(numbers)] = True
+    rules = Rules(ids_max)
+    for number, _mask, ids in _rules(snapshot, wanted):
+        some = [snapshot.ids.get(int(one)) for one in ids[:ids_max]]
+        rules.add_many(numbers[number].attribute, "misfit", (), some, len(ids))
+    known = {one.attribute: one for one in rules.report(())}
+    return [
+        msgspec.structs.replace(one, rules=known[one.attribute].rules, ids=known[one.attribute].ids)
+        if one.problem in _OF_VALUES and one.attribute in known
+        else one
+        for one in found
+    ]
 
 
 def _of_events(
@@ -281,6 +404,18 @@ def families_of(snapshot: "Snapshot | PlainSnapshot") -> dict[str, set[Family]]:
         for number, kinds in asked.items()
         if number < len(names)
     }
+
+
+def text_rules(snapshot: "Snapshot | PlainSnapshot", names: Collection[str]) -> dict[str, Id]:
+    """For each of some attributes a rule that compares it with a string, if there is one."""
+    numbers = {snapshot.names[name]: name for name in names if name in snapshot.names}
+    wanted = np.zeros(len(snapshot.names), np.bool_)
+    wanted[list(numbers)] = True
+    found: dict[str, Id] = {}
+    for number, mask, ids in _rules(snapshot, wanted) if numbers else ():
+        if Family.STRING in _kinds_of(mask):
+            found.setdefault(numbers[number], snapshot.ids.get(int(ids[0])))
+    return found
 
 
 def _rules(

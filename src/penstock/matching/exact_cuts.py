@@ -5,9 +5,11 @@ cuts a gap in two stands in tables as a *widened* one, which has the whole gap, 
 by the filter itself (`penstock.matching.computed`).
 """
 
+from typing import cast
+
 from penstock.filters import cuts
 from penstock.filters.filter import NEVER, Filter, box
-from penstock.filters.order import After, is_exact, rounded_out
+from penstock.filters.order import After, is_exact, rounded_out, successor
 from penstock.filters.valuesets import ValueSet
 from penstock.model.decimals import ExactDecimal
 from penstock.model.values import Family
@@ -25,6 +27,16 @@ def has_exact(f: Filter) -> bool:
                 if kind is ExactDecimal or (kind is After and type(point.value) is ExactDecimal):
                     return True
     return False
+
+
+def only_inexact(states: ValueSet) -> ExactDecimal | None:
+    """If a value set has nothing but single numbers that no double stands for: the first of them."""
+    if states.kind is not _NUMBER:
+        return None
+    pieces = list(cuts.intervals(states.cuts))
+    if not all(type(start) is ExactDecimal and end == successor(_NUMBER, start) for start, end in pieces):
+        return None
+    return cast("ExactDecimal", pieces[0][0]) if pieces else None
 
 
 def widened(f: Filter) -> Filter:

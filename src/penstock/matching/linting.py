@@ -256,7 +256,8 @@ def _misfit(at: int, found: Disagreement) -> Finding:
         if found.has:
             return Finding("unknown-attribute", at, f"{name} is a record; it has {', '.join(found.has)}")
         hint = "" if found.suggestion is None else f"; did you mean {found.suggestion!r:.80}?"
-        return Finding("unknown-attribute", at, f"the schema has no attribute {name}{hint}")
+        note = f"; {found.note}" if found.note else ""
+        return Finding("unknown-attribute", at, f"the schema has no attribute {name}{hint}{note}")
     if found.problem == "unmatchable":
         return Finding("wrong-type", at, f"{name} is {found.detail} in the schema: no rule can match it")
     asked = " or a ".join(found.asked)

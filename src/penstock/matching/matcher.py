@@ -9,10 +9,11 @@ may be called from several threads at once.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +22,7 @@ from penstock.filters import html
 from penstock.filters.disagreements import IDS_SHOWN, Disagreements, DisagreementWarning, SchemaCheck, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
-from penstock.filters.reasons import Reasons, reasons
+from penstock.filters.reasons import Reasons, asked_of, reasons, rule_shown, texts_like_times
 from penstock.matching.arrival import KERNELS, is_interpreting
 from penstock.matching.batch import Batch
 from penstock.matching.bulk_texts import BulkTexts
@@ -80,6 +81,9 @@ class _Ready(NamedTuple):
 class Matcher:
     """Predicates under ids; several predicates under one id form a disjunction. See the module."""
 
+    warns = True
+    """Whether `match_batch` and `match_json` warn of disagreements."""
+
     def __init__(
         self,
         subscriptions: Iterable[tuple[Id, PredicateLike]] | Mapping[Any, PredicateLike] = (),
@@ -92,14 +96,14 @@ class Matcher:
 
         `texts`: of which attributes else texts are read as times.
         """
+        if schema is not None:
+            _check_schema(schema)
         self._kept: Store | PlainStore = PlainStore() if is_interpreting() else _new_store()
         self._schema = schema
         if schema is not None and texts is None:
             texts = TimeTexts.of_schema(schema)
         if texts is not None:
             self._kept.texts = texts
-        self.warns = True
-        """Whether `match_batch` and `match_json` warn of disagreements."""
         self._warns_at = _WARNED_AFTER
         self._warned: set[tuple[str, str]] = set()
         self._wanted: _Ready | None = None
@@ -548,7 +552,16 @@ class Matcher:
         if not found:
             raise UnknownSubscriptionError(f"nothing is subscribed under {key!r:.80}")
         attributes = self._snapshot().times.read_event(as_event(event, unsupported).attributes)
-        return reasons(found, Event.from_flat(dict(attributes)))
+        rules = self.text_rules(texts_like_times(found, attributes))
+        return reasons(found, Event.from_flat(dict(attributes)), text_rules=rules)
+
+    def text_rules(self, names: Collection[str]) -> dict[str, str]:
+        """Of those of some attributes whose text rules keep from being read as a time: one of these rules."""
+        from penstock.matching.disagreements import text_rules
+
+        open_to_rules = set(names) - self.texts.never if names and self.texts.by_rules else set()
+        found = text_rules(self._snapshot(), open_to_rules)
+        return {name: rule_shown(key, name, self.filters(key)) for name, key in found.items()}
 
     def stats(
         self,
@@ -637,13 +650,27 @@ class Matcher:
             found += disagreements_inside(snapshot, events, patience=patience, ids_max=ids_max)
         if self._schema is not None:
             found += self.misfits(self._schema)
-        return Disagreements(sorted(found, key=lambda one: one.attribute))
+        return Disagreements(sorted(map(self._with_rule, found), key=lambda one: one.attribute))
+
+    def _with_rule(self, found: "Disagreement") -> "Disagreement":
+        """With what its first rule asks for, where events have values that rules do not."""
+        if found.problem not in ("mixed", "misfit", "value") or found.rule or not found.ids:
+            return found
+        try:
+            filters = self.filters(found.ids[0])
+        except PenstockError:
+            # Somebody has removed it meanwhile.
+            return found
+        return msgspec.structs.replace(found, rule=asked_of(found.attribute, filters))
 
     def misfits(self, schema: Schema) -> "list[Disagreement]":
-        """What the events seen so far had that a schema does not allow, as far as filters name it; and names
-        that the schema does not list. In the order of attributes."""
+        """What the events seen so far had that a schema does not allow, in the order of attributes.
+
+        Families of what filters name, of all events; values that it does not list, and names, of a sample.
+        """
         from penstock.matching.disagreements import misfits
 
+        _check_schema(schema)
         snapshot = self._snapshot()
         return misfits(snapshot, snapshot.sample.observed, schema)
 
@@ -654,6 +681,7 @@ class Matcher:
         """
         from penstock.matching.disagreements import disagreements_by
 
+        _check_schema(schema)
         return Disagreements(disagreements_by(self._snapshot(), schema, basis))
 
     def filters(self, key: Id) -> list[Filter]:
@@ -755,10 +783,23 @@ def _pairs(subscriptions: object) -> Iterable[Any]:
         return subscriptions.items()
     if hasattr(subscriptions, "__arrow_c_stream__"):
         raise FilterError("subscriptions come as pairs (id, filter); add_constraints takes Arrow tables")
+    if isinstance(subscriptions, str | bytes):
+        raise FilterError(
+            "subscriptions are a dict or pairs (id, filter), not one text: "
+            "Matcher({'late': \"dep_delay > 60\"}); penstock.parse(…).matches(event) does without an id"
+        )
     if not _is_iterable(subscriptions):
         kind = type(subscriptions).__name__
         raise FilterError(f"subscriptions come as a list of pairs (id, filter) or as a dict, not as {kind}")
     return cast("Iterable[Any]", subscriptions)
+
+
+def _check_schema(schema: object) -> None:
+    if not isinstance(schema, Schema):
+        raise InputError(
+            f"a schema is a penstock.Schema, not {type(schema).__name__}: "
+            "Schema.from_json(…) reads a JSON Schema, Schema.from_arrow(table.schema) takes columns"
+        )
 
 
 def _is_iterable(given: object) -> bool:

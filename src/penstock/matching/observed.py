@@ -20,6 +20,7 @@ from penstock.matching.arrival import is_interpreting
 from penstock.matching.batch import DECIMAL, DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.observe import STATES, count_values
+from penstock.model.arrow import family_of_arrow
 from penstock.model.events import Skipping, decode_object
 from penstock.model.limits import ATTRIBUTES_MAX, NAME_LENGTH_MAX, NESTING_MAX
 from penstock.model.packed import decode_event
@@ -58,10 +59,16 @@ class Observed:
         """How many events there were."""
         self.names: dict[str, None] = {}
         """Names that events had; of their attributes, not all."""
+        self.had_json = self.had_others = False
+        """Whether events came as JSON lines, whose numbers are doubles, and in other forms."""
+        self.lists: set[str] = set()
+        """Those of the names that were lists."""
         self.skipping = Skipping(threading.Lock())
         """What to pass as `unsupported` so that values that are left out are counted."""
         self._kept: NDArray[np.int64] = np.zeros(0, np.int64)
         """For each attribute, texts that would be times if no rule compared them with strings."""
+        self._examples: dict[int, str] = {}
+        """The first value of each attribute and state, as text; under the places that `_counts` has."""
         self._began: dict[int, int] = {}
         """Attributes that filters name only since so many events had come."""
         self._lock = threading.Lock()
@@ -79,23 +86,45 @@ class Observed:
         if size >= _TOGETHER and not is_interpreting():
             with self._lock:
                 self._have_room(int(batch.value_attribute.max(initial=0)))
-                count_values(batch.entries, batch.value_attribute, batch.value_state, self._counts)
+                if count_values(batch.entries, batch.value_attribute, batch.value_state, self._counts):
+                    self._keep_examples(batch)
         elif size:
             attribute, state = batch.value_attribute, batch.value_state
             if len(batch.start) == 1 and (count := direct(count_values)) is not count_values:
                 # Without a look at types: those of one event are the same always.
                 with self._lock:
                     self._have_room(max(attribute.tolist()))
-                    count(batch.entries, attribute, state, self._counts)
+                    if count(batch.entries, attribute, state, self._counts):
+                        self._keep_examples(batch)
                 return
             if size != len(attribute):
                 attribute, state = attribute[batch.entries], state[batch.entries]
             with self._lock:
+                self._keep_examples(batch)
                 self._small.append((attribute, state))
                 # An empty batch would never fill it, and one of one value counts for more than that.
                 self._small_size += size + 8
                 if self._small_size >= _TOGETHER:
                     self._fold()
+
+    def _keep_examples(self, batch: Batch) -> None:
+        """Keep a value of each attribute and state that no event had before."""
+        from penstock.matching.plain import shown_at
+
+        attribute, state = batch.value_attribute[batch.entries], batch.value_state[batch.entries]
+        places = attribute.astype(np.int64) * STATES + state
+        # Either way it takes some microseconds for a thousand values.
+        are_many = len(places) >= _TOGETHER
+        some = np.flatnonzero(np.bincount(places)).tolist() if are_many else places.tolist()
+        for place in set(some).difference(self._examples):
+            first = int(batch.entries[np.argmax(places == place)])
+            self._examples[place] = shown_at(batch, first)
+
+    def example(self, attribute: int, family: Family) -> str:
+        """The first value of an attribute in a family, as text; empty if there was none."""
+        states = (state for state, known in FAMILY_OF_STATE.items() if known is family)
+        found = (self._examples.get(attribute * STATES + state) for state in states)
+        return next((text for text in found if text), "")
 
     def keep(self, counts: NDArray[np.int64]) -> None:
         """Take note of texts that would be times if no rule compared them with strings, by attribute."""
@@ -143,8 +172,13 @@ class Observed:
         """The same when attributes have other numbers; those that have none (-1) are left out."""
         made = Observed()
         made.events, made.names, made.skipping = self.events, self.names, self.skipping
-        made._next = self._next
+        made._next, made.lists = self._next, self.lists
+        made.had_json, made.had_others = self.had_json, self.had_others
         began = {int(number_of[number]): events for number, events in self._began.items()}
+        for place, text in list(self._examples.items()):
+            number, state = divmod(place, STATES)
+            if number < len(number_of) and number_of[number] >= 0:
+                made._examples[int(number_of[number]) * STATES + state] = text
         made._began = {number: events for number, events in began.items() if number >= 0}
         counts = self.counts(len(number_of))
         made._have_room(int(number_of.max(initial=0)))
@@ -163,8 +197,10 @@ class Observed:
         return self.events >= self._next and len(self.names) < NAMES_MAX
 
     def look(self, names: Iterable[str]) -> None:
-        """Remember the names of some events."""
+        """Remember the names of some events; the attributes of one may be given as they are."""
         self._next = self.events + self.events // 4 + 1
+        if isinstance(names, Mapping):
+            names = names_in(names, self.lists)
         for name in names:
             if len(self.names) >= NAMES_MAX:
                 return
@@ -174,11 +210,13 @@ class Observed:
 
     def look_at_lines(self, lines: bytes | bytearray | memoryview) -> None:
         """Remember the names in a few JSON lines."""
+        self.had_json = True
         if self.is_curious:
-            self.look(_names_in_lines(bytes(lines[:_LINE_BYTES])))
+            self.look(_names_in_lines(bytes(lines[:_LINE_BYTES]), self.lists))
 
     def look_at_packed(self, data: Any, offsets: Any) -> None:
         """Remember the names of a few packed events, which have been checked."""
+        self.had_others = True
         if self.is_curious:
             ends = [int(end) for end in offsets[: _LOOKED_AT + 1]]
             view = memoryview(data)
@@ -187,17 +225,17 @@ class Observed:
 
     def look_at_columns(self, schema: "pa.Schema") -> None:
         """Remember the names of a table's columns."""
+        self.had_others = True
         if self.is_curious:
-            self.look(_names_in_schema(schema, "", 0))
+            self.look(_names_in_schema(schema, self.lists))
 
     def looking(self, events: Iterable[Any]) -> Iterator[Any]:
         """The events themselves, the names of the first remembered on the way."""
-        if not self.is_curious:
-            yield from events
-            return
+        is_curious = self.is_curious
         for at, event in enumerate(events):
-            if at < _LOOKED_AT and isinstance(event, Mapping):
-                self.look(names_in(event))
+            self.had_others = True
+            if is_curious and at < _LOOKED_AT and isinstance(event, Mapping):
+                self.look(event)
             yield event
 
 
@@ -205,30 +243,34 @@ _LINE_BYTES: Final = 16_384
 """Of JSON lines whose names are looked at."""
 
 
-def names_in(event: Mapping[Any, object], prefix: str = "", depth: int = 0) -> Iterator[str]:
-    """The names of an event's attributes, whether their values have a family or not."""
+def names_in(event: Mapping[Any, object], lists: set[str], prefix: str = "", depth: int = 0) -> Iterator[str]:
+    """The names of an event's attributes, whether their values have a family or not. Adds to `lists`."""
     for name, value in event.items():
         path = f"{prefix}{name}"
         if isinstance(value, Mapping) and value and depth < NESTING_MAX:
-            yield from names_in(value, path + ".", depth + 1)
+            yield from names_in(value, lists, path + ".", depth + 1)
         else:
+            if isinstance(value, list | tuple) and len(lists) < NAMES_MAX and len(path) <= NAME_LENGTH_MAX:
+                lists.add(path)
             yield path
 
 
-def _names_in_lines(lines: bytes) -> Iterator[str]:
+def _names_in_lines(lines: bytes, known: set[str]) -> Iterator[str]:
     for line in lines.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]:
         try:
-            yield from names_in(decode_object(line.strip()))
+            yield from names_in(decode_object(line.strip()), known)
         except PenstockError:
             # The last may be cut; what is wrong in others is for the reader to say.
             continue
 
 
-def _names_in_schema(fields: Any, prefix: str, depth: int) -> Iterator[str]:
+def _names_in_schema(fields: Any, lists: set[str], prefix: str = "", depth: int = 0) -> Iterator[str]:
     import pyarrow as pa
 
     for field in fields:
         if pa.types.is_struct(field.type) and depth < NESTING_MAX:
-            yield from _names_in_schema(field.type, f"{prefix}{field.name}.", depth + 1)
+            yield from _names_in_schema(field.type, lists, f"{prefix}{field.name}.", depth + 1)
         else:
+            if family_of_arrow(field.type) is Family.LIST:
+                lists.add(prefix + field.name)
             yield prefix + field.name

@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import PenstockError, UnknownSubscriptionError
+from penstock.filters import lists
 from penstock.filters.filter import Filter
 from penstock.filters.order import successor
+from penstock.filters.reasons import shown
 from penstock.filters.valuesets import ValueSet
-from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, NAN, STRING, TIME, TRUE, Batch
+from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.columns import ColumnsBuilder, offsets_of
 from penstock.matching.decimals import decimal_at
 from penstock.matching.elements import lists_of
@@ -30,9 +32,9 @@ from penstock.matching.reading import Conditions
 from penstock.matching.sampling import Sample
 from penstock.matching.times import AskedOfFilters, ReadAsTimes, TimeTexts
 from penstock.model.decimals import ExactDecimal
-from penstock.model.events import Unsupported
+from penstock.model.events import Event, Unsupported
 from penstock.model.names import Id, id_order
-from penstock.model.values import Family, Time, Value
+from penstock.model.values import Family, List, Time, Value
 
 if TYPE_CHECKING:
     from penstock.matching.store import Snapshot, Store
@@ -60,7 +62,8 @@ class HandedOverError(Exception):
 class Work:
     """Counts what is done by the interpreter, to end it when waiting for kernels would cost less.
 
-    A unit is a filter tried on an event, or an attribute looked at: about a microsecond.
+    A unit is a filter tried on an event or on an element of a list, or an attribute looked at: about a
+    microsecond.
     """
 
     def __init__(self, budget: int | None = None) -> None:
@@ -86,6 +89,8 @@ class _Arranged:
         self.by_value: dict[tuple[str, Family], dict[Value, list[int]]] = {}
         self.by_name: dict[str, list[int]] = {}
         self.others: list[int] = []
+        self.of_lists: dict[int, list[tuple[str, int]]] = {}
+        """For each filter that asks for elements, of which lists, and how many filters it tries on each."""
 
     def add(self, f: Filter, owner: int) -> int:
         """Add a filter; returns its place."""
@@ -94,6 +99,9 @@ class _Arranged:
         self.filters.append(f)
         if not f.satisfiable:
             return place
+        asked = [(name, _tried_on_elements(states)) for name, states in _lists_of(f)]
+        if asked:
+            self.of_lists[place] = asked
         best: tuple[str, list[Value] | None] | None = None
         for name, states in f.conditions.items():
             if states.kind == 0:  # absent
@@ -133,6 +141,26 @@ _FAMILIES: Final[dict[type, Family]] = {
     Time: Family.TIME,
     tuple: Family.LIST,
 }
+
+
+def _lists_of(f: Filter) -> Iterator[tuple[str, ValueSet]]:
+    for one in f.boxes():
+        yield from ((name, states) for name, states in one.conditions.items() if states.kind is Family.LIST)
+
+
+def _tried_on_elements(states: ValueSet) -> int:
+    """How many filters a condition on a list tries on each element, and on the elements of its lists."""
+    inner = [f for asked in (*states.required, *states.forbidden) for f in lists.filters_of(asked)]
+    return sum(1 + sum(_tried_on_elements(one) for _name, one in _lists_of(f)) for f in inner)
+
+
+def elements_in(elements: List) -> int:
+    """How many elements a list has, and those of the lists in it."""
+    found = len(elements)
+    for element in elements:
+        values = element.attributes.values() if isinstance(element, Event) else (element,)
+        found += sum(elements_in(value) for value in values if type(value) is tuple)
+    return found
 
 
 def _points(states: ValueSet) -> list[Value] | None:
@@ -241,17 +269,26 @@ class PlainSnapshot(NamedTuple):
         return True
 
     def _match(self, attributes: Mapping[str, Value]) -> tuple[list[int], int]:
-        """The numbers of the ids that match, and how many filters were tried."""
+        """The numbers of the ids that match, and how many filters were tried, on elements of lists too."""
         arranged, size, removed = self.arranged, self.size, self.removed
         filters, owners, died = arranged.filters, arranged.owners, arranged.died
         candidates = arranged.candidates(attributes)
         found: dict[int, None] = {}
+        work, sizes = len(candidates), self._sizes(attributes)
         for place in candidates:
             if place >= size or owners[place] in found or died.get(place, removed) < removed:
                 continue
+            if sizes:
+                work += sum(sizes.get(name, 0) * tried for name, tried in arranged.of_lists.get(place, ()))
             if filters[place].admits(attributes):
                 found[owners[place]] = None
-        return list(found), len(candidates)
+        return list(found), work
+
+    def _sizes(self, attributes: Mapping[str, Value]) -> dict[str, int]:
+        """How many elements each list of an event has, if any filter asks for elements."""
+        if not self.arranged.of_lists:
+            return {}
+        return {name: elements_in(value) for name, value in attributes.items() if type(value) is tuple}
 
 
 def values_of(batch: Batch, names: list[str]) -> list[tuple[str, Value]]:
@@ -281,6 +318,11 @@ def value_of(batch: Batch, at: int) -> Value:
     if state == DECIMAL:
         return decimal_at(batch.arena, int(bits))
     return float("nan") if state == NAN else bool(state == TRUE)
+
+
+def shown_at(batch: Batch, at: int) -> str:
+    """A value of a batch as messages show it; empty for a list, which batches as kernels take them lack."""
+    return "" if batch.value_state[at] == LIST else shown(value_of(batch, at))
 
 
 class PlainPart:

@@ -45,6 +45,7 @@ class Sample:
 
     def see_one(self, attributes: Mapping[str, Value], batch: Batch) -> None:
         """Take note of a single event, and of the batch that was made of it."""
+        self.observed.had_others = True
         if self.observed.is_curious:
             self.observed.look(attributes)
         self.observed.see(batch)

@@ -5,7 +5,7 @@ Unlike counting what filters name (`penstock.matching.observed`), this looks at 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.errors import PenstockError
 from penstock.model.arrow import column_values, family_of_arrow, without_views
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _EVERY = frozenset(Family)
 
+_SHOWN: Final = 80
+"""Characters of a value that are kept as an example."""
+
 
 class Fitting:
     """Shown all events; counts what does not fit."""
@@ -27,13 +30,18 @@ class Fitting:
         self.schema = schema
         self._families = families or {}
         self._found: Counter[tuple[str, str]] = Counter()
+        self._unlisted: Counter[tuple[str, str]] = Counter()
+        """Values that an attribute may not have, by name and family."""
+        self._examples: dict[tuple[str, str], str] = {}
 
     def see(self, event: Mapping[str, object]) -> None:
         """Hold a decoded event, which may be nested, against the schema."""
         attributes = self.schema.attributes
         for name, value in _leaves(event, "", 0):
             attribute = attributes.get(name)
-            if attribute is not None and (value is None or _takes_anything(attribute)):
+            if attribute is not None and (
+                value is None or (_takes_anything(attribute) and attribute.values is None)
+            ):
                 continue
             if attribute is None:
                 # An empty record, or null in its place, is none of its attributes.
@@ -45,6 +53,11 @@ class Fitting:
             label = _label(value) if given is None else given.label
             if not _fits(label, value, attribute):
                 self._found[name, label] += 1
+            elif given is not None or _is_listed(value, attribute):
+                continue
+            else:
+                self._unlisted[name, label] += 1
+            self._keep(name, label, value)
 
     def see_rows(self, rows: "pa.RecordBatch", families: Mapping[str, Family]) -> None:
         """Hold the rows of a table against the schema; `families`: columns of text that are read as these."""
@@ -52,6 +65,8 @@ class Fitting:
         for name, array in _columns(rows, ""):
             count = len(array) - array.null_count
             attribute = attributes.get(name)
+            if attribute is not None and attribute.values is not None and name not in families:
+                self._see_values(name, array, attribute)
             if not count or (self.schema.is_open if attribute is None else _takes_anything(attribute)):
                 continue
             family = families.get(name) or family_of_arrow(array.type)
@@ -63,10 +78,30 @@ class Fitting:
                     count -= _times_among(array)
             if count:
                 self._found[name, label] += count
+                if (name, label) not in self._examples:
+                    is_time = attribute is not None and Family.TIME in attribute.families
+                    self._examples[name, label] = _example_among(array, times=is_time)
+
+    def _see_values(self, name: str, array: "pa.Array", attribute: Attribute) -> None:
+        """Count the values of a column that the schema does not list."""
+        family = family_of_arrow(array.type)
+        if family is Family.LIST or family not in attribute.families:
+            return
+        counts = without_views(array).value_counts()
+        for value, count in zip(column_values(counts.field(0)), counts.field(1).to_pylist(), strict=True):
+            if value is not None and not _is_listed(value, attribute):
+                self._unlisted[name, family.label] += count
+                self._keep(name, family.label, value)
+
+    def _keep(self, name: str, label: str, value: object) -> None:
+        if (name, label) not in self._examples:
+            self._examples[name, label] = _shown(value)
 
     def take(self, other: "Fitting") -> None:
         """Add what another has counted."""
         self._found.update(other._found)
+        self._unlisted.update(other._unlisted)
+        self._examples = {**other._examples, **self._examples}
 
     def another(self) -> "Fitting":
         """One that has not seen any event, to be taken in later."""
@@ -74,13 +109,52 @@ class Fitting:
 
     def misfits(self) -> list[tuple[str, dict[str, int]]]:
         """The attributes that do not fit, in the order of names; what families events have, and how often."""
-        by_name: dict[str, dict[str, int]] = {}
-        for (name, label), count in sorted(self._found.items()):
-            by_name.setdefault(name, {})[label] = count
-        return list(by_name.items())
+        return _by_name(self._found)
+
+    def unlisted_values(self) -> list[tuple[str, dict[str, int]]]:
+        """The same of values of the right family that are none of those that the schema lists."""
+        return _by_name(self._unlisted)
+
+    def example(self, name: str, label: str) -> str:
+        """A value of an attribute in this family, as text; empty where none was kept."""
+        return self._examples.get((name, label), "")
 
     def _is_record(self, name: str) -> bool:
         return any(known.startswith(name + ".") for known in self.schema.attributes)
+
+
+def _by_name(found: Counter[tuple[str, str]]) -> list[tuple[str, dict[str, int]]]:
+    by_name: dict[str, dict[str, int]] = {}
+    for (name, label), count in sorted(found.items()):
+        by_name.setdefault(name, {})[label] = count
+    return list(by_name.items())
+
+
+def _is_listed(value: object, attribute: Attribute) -> bool:
+    """Whether a schema lists a value, or lists none."""
+    if attribute.values is None:
+        return True
+    try:
+        return attribute.lists(to_value(value))
+    except PenstockError:
+        return isinstance(value, list | tuple)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _example_among(array: "pa.Array", *, times: bool) -> str:
+    """The first value of a column, with `times` the first that is no time."""
+    for value in array.drop_null():
+        try:
+            given = value.as_py()
+        except (ValueError, OverflowError):
+            continue  # Python has no such time.
+        if not (times and isinstance(given, str) and time_in(given) is not None):
+            return _shown(given)
+    return ""
 
 
 def _takes_anything(attribute: Attribute) -> bool:

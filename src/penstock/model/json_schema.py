@@ -6,8 +6,9 @@ document, nested objects, and `additionalProperties`.
 
 By JSON Schema's rule a property that nobody lists is allowed. A schema that rules are checked against would
 then find no misspelt name. So what is not listed is not there, unless `additionalProperties` says `true` or
-has a schema. Keywords that say which values are allowed (`minimum`, `pattern`, `required`) are passed over:
-rules ask for attributes and families. Those that change what a document means (`allOf`, `not`) are refused.
+has a schema. Other keywords that say which values are allowed (`minimum`, `pattern`, `required`) are passed
+over: rules ask for attributes and families. Those that change what a document means (`allOf`, `not`) are
+refused.
 """
 
 from collections.abc import Mapping

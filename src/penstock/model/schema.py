@@ -35,6 +35,14 @@ class Attribute(msgspec.Struct, frozen=True):
     paths: frozenset[tuple[str, ...]] = frozenset()
     """Where it stands in events, if not where its name says: a key may have a dot."""
 
+    def lists(self, value: Value) -> bool:
+        """Whether it may have this value, which is of one of its families."""
+        if self.values is None or type(value) is tuple:
+            return True
+        # 1 is not true, though equal to it in Python.
+        family = family_of(value)
+        return any(value == known and family_of(known) is family for known in self.values)
+
     @property
     def is_matchable(self) -> bool:
         """Whether a rule can compare it with anything."""

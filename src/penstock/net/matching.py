@@ -236,9 +236,12 @@ class EngineMatching:
                 concerned = tuple(predicate for predicate in known if predicate is not None)
                 if concerned:
                     texts = tuple(f"{predicate.to_sql():.80}" for predicate in concerned[:IDS_SHOWN])
-                    Concern(msgspec.structs.replace(one, ids=texts), concerned).add_to(found)
+                    told = msgspec.structs.replace(one, ids=texts, rule="", example="")
+                    Concern(told, concerned).add_to(found)
             for one in () if schema is None else shard.matcher.misfits(schema):
-                Concern(one).add_to(found)
+                # A status is read by those who may not see what events have, nor what others subscribe to.
+                told = msgspec.structs.replace(one, rules=0, ids=(), example="")
+                Concern(told).add_to(found)
         return [found[key] for key in sorted(found)]
 
     def holds(self, predicate: Predicate, events: Events) -> Any:

@@ -96,4 +96,4 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """What there is, also what has not been asked for yet: shells complete by it."""
-    return sorted({*globals(), *__all__})
+    return sorted({*(name for name in globals() if name[:2] == "__"), *__all__})

@@ -62,7 +62,9 @@ def disagreements(table: "Table", columns: "StructType") -> list[Disagreement]:
             merged[key] = merged[key].together(one) if key in merged else one
     for name in texts - {one.attribute for one in merged.values() if one.problem == "texts"}:
         # Rules that compare it with both: none of them is in vain altogether.
-        merged[name, "texts"] = Disagreement(name, "texts", ("time", "string"), {"string": 0}, 0, ())
+        merged[name, "texts"] = Disagreement(
+            name, "texts", ("time", "string"), {"string": 0}, 0, (), basis="columns"
+        )
     return [merged[key] for key in sorted(merged)]
 
 

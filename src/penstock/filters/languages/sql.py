@@ -68,6 +68,9 @@ _QUOTED_OR_WORD: Final = re.compile(rf"{_QUOTED}|{_WORD}")
 
 _MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SYNONYMS: Final = {"==": "=", "<>": "!="}
+_LIKE_CONTAINS: Final = ("contains", "includes", "has")
+"""What other languages call `in` from the other side."""
+
 _FUNCTIONS: Final = {
     "startswith": "prefix",
     "endswith": "suffix",
@@ -208,6 +211,8 @@ class _Parser:
             self._fail_at("a number, such as 5, -1.5 or 1e6", start, content[:40])
         if content in "&|":
             self._fail_at("and, or", start, repr(content))
+        if content == "[":
+            self._fail_at("an operator; lists have no places: 'a' in tags asks for an element", start, "'['")
         return self._fail_at("a name, a value, an operator or a parenthesis", start, repr(content))
 
     def _time(self, content: str, start: int) -> Time:
@@ -331,6 +336,11 @@ class _Parser:
         if operator is None:
             self._fail(f"a function that filters have ({', '.join(_FUNCTIONS)})", back=1)
         self._mark("(")
+        if operator == "any" and self.tokens[self.at][0] == "condition":
+            asked = self.tokens[self.at][1]
+            assert isinstance(asked, Constraint)  # noqa: S101
+            name, what = write_name(asked.attribute), f"{asked.operator} {write_literal(asked.value)}"
+            self._fail(f"a list alone: any({name}) {what:.80}")
         attribute = str(self._take("attribute", _ATTRIBUTE))
         if operator == "any":
             return self._any(attribute)
@@ -396,8 +406,18 @@ class _Parser:
         if negation:
             self._fail("in, between, like, ilike or rlike")
         if kind in ("literal", "attribute", "condition", "("):
-            self._fail("an operator (=, !=, <, <=, >, >=, in, between, like, ilike, rlike, is null)")
+            self._fail(self._operator_after(attribute))
         return self._here(attribute, "=", True)
+
+    def _operator_after(self, attribute: str) -> str:
+        """What should stand where there is something else than an operator."""
+        word = str(self.tokens[self.at][1]).lower()
+        following = self.tokens[self.at + 1 : self.at + 2]
+        if word in _LIKE_CONTAINS and following and following[0][0] == "literal":
+            value: Scalar = following[0][1]  # type: ignore[assignment]
+            written, name = f"{write_literal(value):.60}", write_name(attribute)
+            return f"an operator; write {written} in {name} of a list, contains({name}, {written}) of text"
+        return "an operator (=, !=, <, <=, >, >=, in, between, like, ilike, rlike, is null)"
 
     def _here(self, attribute: str, operator: str, value: object) -> Constraint:
         """A constraint whose value ends with the last token."""
@@ -431,6 +451,8 @@ class _Parser:
             return content == "true"
         if kind == "keyword" and content == "null":
             self._fail("a value (is null asks whether an attribute is absent)")
+        if kind == "attribute" and str(content).lower() == "any" and self.tokens[self.at + 1][0] == "(":
+            self._fail("a value; the list is named within any: 'a' = any(tags), or 'a' in tags")
         if kind in ("attribute", "condition"):
             self._fail(f"{_VALUE}; text stands in single quotes")
         return self._fail(_VALUE)

@@ -10,18 +10,27 @@ STATES = 16
 
 
 @leaf
-def _count(entries: Array, value_attribute: Array, value_state: Array, counts: Array) -> None:
+def _count(entries: Array, value_attribute: Array, value_state: Array, counts: Array) -> int:
+    fresh = 0
     if len(entries) == len(value_attribute):
         # Each value belongs to one event: they need not be looked up.
         for v in range(len(value_attribute)):
-            counts[np.int64(value_attribute[v]) * STATES + value_state[v]] += 1
-        return
+            at = np.int64(value_attribute[v]) * STATES + value_state[v]
+            fresh += counts[at] == 0
+            counts[at] += 1
+        return fresh
     for i in range(len(entries)):
         v = entries[i]
-        counts[np.int64(value_attribute[v]) * STATES + value_state[v]] += 1
+        at = np.int64(value_attribute[v]) * STATES + value_state[v]
+        fresh += counts[at] == 0
+        counts[at] += 1
+    return fresh
 
 
 @kernel
-def count_values(entries: Array, value_attribute: Array, value_state: Array, counts: Array) -> None:
-    """Count the values of a batch by attribute and state, on top of what `counts` has."""
-    _count(entries, value_attribute, value_state, counts)
+def count_values(entries: Array, value_attribute: Array, value_state: Array, counts: Array) -> int:
+    """Count the values of a batch by attribute and state, on top of what `counts` has.
+
+    Returns how many pairs of an attribute and a state are new.
+    """
+    return _count(entries, value_attribute, value_state, counts)

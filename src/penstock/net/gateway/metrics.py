@@ -83,7 +83,7 @@ class StatusCollector(Collector):
             labels=["problem"],
         )
         found = (status.get("disagreements") or {}).get("counts") or {}
-        for problem in ("unknown", "family", "mixed", "null", "unlisted", "misfit", "unadvertised"):
+        for problem in ("unknown", "family", "mixed", "null", "unlisted", "misfit", "value", "unadvertised"):
             disagreements.add_metric([problem], _number(found.get(problem)))
         yield disagreements
         wanted = [str(peer["name"]) for peer in status.get("peers") or [] if peer.get("name")]
