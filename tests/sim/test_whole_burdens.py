@@ -185,11 +185,13 @@ def test_all_kinds_of_faults_are_drawn_often() -> None:
 def test_kinds_are_counted_by_name() -> None:
     steps = [Step("crash", (2,)), Step("pass", (1.0,)), Step("restart", (2, False)), Step("pause", ("b1",))]
     steps += [Step("pass", (70.0,)), Step("continue", ("b1",)), Step("cut", (0, 1)), Step("heal", (0, 1))]
+    steps += [Step("cut", (0, 1)), Step("pass", (61.0,)), Step("heal", (0, 1))]
     steps += [Step("manual", (0, 0.0, 0.0)), Step("stall", ("b0", "b1")), Step("flip", ("b1", "b2"))]
     found = outcome(steps, homes=(0,)).faults_by_kind
     assert {kind for kind in KINDS if not kind.startswith("hostile")} - found.keys() == {"drain"}
     assert found["pause, longer than every timeout"] == found["crash, restarted within resume"] == 1
-    assert found["split"] == 1
+    assert found["outage, longer than keep"] == 1
+    assert found["split"] == 2
 
 
 def test_what_is_told_in_vain_is_counted_by_what_had_failed() -> None:
