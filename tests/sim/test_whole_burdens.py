@@ -216,3 +216,21 @@ def test_what_is_told_and_not_counted_is_noticed_also_where_a_broker_has_ended(
 def _gather_and_forget(telling: Telling, link: Link, missed: Missed) -> None:
     telling._runtime.lost.clear()
     telling._gathered.setdefault(link, []).append(missed)
+
+
+def test_what_is_told_to_whom_the_publishers_broker_does_not_know_is_not_in_vain() -> None:
+    """c0 advertises something else during a cut, so that nobody there can know of c1."""
+    steps = [Step("cut", (0, 1)), Step("pass", (1.0,)), Step("advertise", (0, "a", "x >= 1"))]
+    steps += [Step("pass", (0.5,)), *events(0, *range(1, 5)), Step("pass", (200.0,)), Step("heal", (0, 1))]
+    found = outcome([*steps, Step("pass", (5.0,))], homes=(0, 1))
+    assert found.wrong == []
+    assert found.missed == {"cut": 2}
+    assert found.missed_in_vain == {}
+
+
+def test_what_is_told_before_anything_was_missed_is_in_vain() -> None:
+    """c1 is told after 231 s that it may have missed something; what it does miss is published after that."""
+    steps = [Step("cut", (0, 1)), Step("pass", (240.0,)), *events(0, 1, 2), Step("pass", (200.0,))]
+    found = outcome([*steps, Step("heal", (0, 1)), Step("pass", (5.0,))], homes=(0, 1))
+    assert found.wrong == []
+    assert (found.missed, found.missed_in_vain) == ({"cut": 2}, {"cut": 1})
