@@ -58,6 +58,7 @@ _TREES: Final = "broker/trees/trees.py"
 _CATCHING: Final = "broker/trees/catching.py"
 _HISTORY: Final = "node/history.py"
 _REPLAYING: Final = "node/replaying.py"
+_OF_REPLAYING: Final = "tests/node/test_replaying.py::"
 _FRAMES: Final = "wire/frames.py"
 _CONNECTION: Final = "node/connection.py"
 _LINKS: Final = "node/links.py"
@@ -981,9 +982,33 @@ _CATCHING_UP: Final = (
     Mutant(
         "nothing-replayed",
         _REPLAYING,
-        "            kept.extend(history.since(tree, now - seconds - SLACK_S - CLOCKS_SHARE * seconds))\n",
-        "            pass\n",
+        "deque() if since is None else deque(history.since(tree, since))",
+        "deque()",
         "nothing is sent again",
+    ),
+    Mutant(
+        "replayed-since-its-turn",
+        _REPLAYING,
+        "questions = self._questions.pop(tree)\n",
+        "questions = [_Question(one.replay, now) for one in self._questions.pop(tree)]\n",
+        "what was missed is counted from when a question has its turn, not from when it was asked",
+        _OF_REPLAYING + "test_a_question_that_has_to_wait_is_about_the_time_before_it_was_asked",
+    ),
+    Mutant(
+        "replay-takes-as-long-as-there-are-trees",
+        _REPLAYING,
+        "                if world.cpu_time() - began >= _TURN_S:\n                    break\n",
+        "",
+        "a turn of the loop is as long as what it sends again takes",
+        _OF_REPLAYING + "test_no_turn_of_the_loop_takes_longer_than_a_few_milliseconds",
+    ),
+    Mutant(
+        "replay-in-one-turn",
+        _REPLAYING,
+        "while ready and blocks < self.turn_blocks and size < _TURN_BYTES:",
+        "while ready:",
+        "what all trees are asked for is sent in one turn of the loop",
+        _OF_REPLAYING + "test_no_turn_of_the_loop_sends_more_however_many_trees_there_are",
     ),
     Mutant(
         "not-kept-until-finished",
@@ -995,8 +1020,8 @@ _CATCHING_UP: Final = (
     Mutant(
         "kept-by-when-published",
         _HISTORY,
-        "kept = [kept for at, kept in self._by_tree.get(tree, ()) if at >= time]",
-        "kept = [kept for at, kept in self._by_tree.get(tree, ()) if at >= time + 4]",
+        "takewhile(lambda one: one[0] >= time,",
+        "takewhile(lambda one: one[0] >= time + 4,",
         "the first seconds of a gap are not sent again",
         "tests/node/test_history.py::test_what_was_finished_since_a_time_is_found_and_what_is_not_finished",
     ),

@@ -75,6 +75,28 @@ def test_the_example_has_every_setting() -> None:
     assert set(keys(tomllib.loads(UNCOMMENTED))) == {key for key, _type in fields(BrokerConfig)}
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        *("docs/OPERATIONS.md", "docs/NETWORK.md", "docs/PROTOCOLS.md"),
+        *(
+            "src/penstock/net/broker.toml",
+            "src/penstock/node/settings.py",
+            "src/penstock/broker/protocols.py",
+        ),
+    ],
+)
+def test_whatever_describes_keep_says_how_long_events_are_kept(page: str) -> None:
+    text = re.sub(r"[\s#]+", " ", (Path(__file__).parents[2] / page).read_text())
+    assert "and for up to three times `keep` while there is room" in text
+
+
+def test_events_are_kept_for_as_long_as_is_said() -> None:
+    assert Times().kept_at_most == 3 * Times().keep
+    # Where it takes longer to notice a failure, that counts.
+    assert Times(keep=5.0).kept_at_most == 5.0 + 3 * Times().ping + Times().resume
+
+
 def test_the_example_names_every_scheme_and_algorithm() -> None:
     for name in (*SCHEMES, *get_args(settings.Algorithm)):
         assert re.search(rf"\b{name}\b", example()), name

@@ -5,13 +5,14 @@ import pytest
 from penstock.sim.plan import draw
 from penstock.sim.sizes import large
 from penstock.sim.whole.draw import draw_whole
+from penstock.sim.whole.outages import has_long_outages
 
 SEEDS = range(20_000)
 
 PLAIN = [(9, 7), (7, 2), (5, 4), (8, 7), (4, 4), (6, 1)]
 WHOLE = [(1, 2), (2, 3), (3, 2), (1, 2), (2, 2), (6, 2)]
 
-NAMED = (302_196, 200_662, 1_009_576, 1_009_135, 1_003_371, 1_003_644, 1_002_558, *range(200))
+NAMED = (302_196, 200_662, 1_009_576, 1_009_135, 1_003_371, 1_003_644, 1_002_558, 7_700_005, *range(200))
 """Seeds that tests name, or begin with: their plans must stay what they were."""
 
 
@@ -20,6 +21,11 @@ def test_few_seeds_are_large_and_none_that_a_test_names(links: str) -> None:
     sizes = [size for seed in SEEDS if (size := large(seed, links))]
     assert len(SEEDS) / 600 < len(sizes) < len(SEEDS) / 300
     assert not any(large(seed, links) for seed in NAMED)
+
+
+def test_a_quarter_of_the_seeds_has_long_outages_and_none_that_a_test_names() -> None:
+    assert 0.23 < sum(map(has_long_outages, SEEDS)) / len(SEEDS) < 0.27
+    assert not any(map(has_long_outages, NAMED))
 
 
 def test_large_plans_are_as_large_as_was_said() -> None:

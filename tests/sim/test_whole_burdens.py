@@ -185,11 +185,13 @@ def test_all_kinds_of_faults_are_drawn_often() -> None:
 def test_kinds_are_counted_by_name() -> None:
     steps = [Step("crash", (2,)), Step("pass", (1.0,)), Step("restart", (2, False)), Step("pause", ("b1",))]
     steps += [Step("pass", (70.0,)), Step("continue", ("b1",)), Step("cut", (0, 1)), Step("heal", (0, 1))]
+    steps += [Step("cut", (0, 1)), Step("pass", (61.0,)), Step("heal", (0, 1))]
     steps += [Step("manual", (0, 0.0, 0.0)), Step("stall", ("b0", "b1")), Step("flip", ("b1", "b2"))]
     found = outcome(steps, homes=(0,)).faults_by_kind
     assert {kind for kind in KINDS if not kind.startswith("hostile")} - found.keys() == {"drain"}
     assert found["pause, longer than every timeout"] == found["crash, restarted within resume"] == 1
-    assert found["split"] == 1
+    assert found["outage, longer than keep"] == 1
+    assert found["split"] == 2
 
 
 def test_what_is_told_in_vain_is_counted_by_what_had_failed() -> None:
@@ -214,3 +216,21 @@ def test_what_is_told_and_not_counted_is_noticed_also_where_a_broker_has_ended(
 def _gather_and_forget(telling: Telling, link: Link, missed: Missed) -> None:
     telling._runtime.lost.clear()
     telling._gathered.setdefault(link, []).append(missed)
+
+
+def test_what_is_told_to_whom_the_publishers_broker_does_not_know_is_not_in_vain() -> None:
+    """c0 advertises something else during a cut, so that nobody there can know of c1."""
+    steps = [Step("cut", (0, 1)), Step("pass", (1.0,)), Step("advertise", (0, "a", "x >= 1"))]
+    steps += [Step("pass", (0.5,)), *events(0, *range(1, 5)), Step("pass", (200.0,)), Step("heal", (0, 1))]
+    found = outcome([*steps, Step("pass", (5.0,))], homes=(0, 1))
+    assert found.wrong == []
+    assert found.missed == {"cut": 2}
+    assert found.missed_in_vain == {}
+
+
+def test_what_is_told_before_anything_was_missed_is_in_vain() -> None:
+    """c1 is told after 231 s that it may have missed something; what it does miss is published after that."""
+    steps = [Step("cut", (0, 1)), Step("pass", (240.0,)), *events(0, 1, 2), Step("pass", (200.0,))]
+    found = outcome([*steps, Step("heal", (0, 1)), Step("pass", (5.0,))], homes=(0, 1))
+    assert found.wrong == []
+    assert (found.missed, found.missed_in_vain) == ({"cut": 2}, {"cut": 1})

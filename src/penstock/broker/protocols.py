@@ -36,8 +36,9 @@ class CoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     condenses: bool = False
     """Whether neighbours are told once of what one message changes several times."""
     keep: float = 0.0
-    """For how long published events are kept for those who were apart; 0: not at all. Then a core says
-    none of Keep, Replay and Missed. Only reliable links can be asked to catch up."""
+    """For how long published events are kept for those who were apart, and for up to three times `keep` while
+    there is room (`keep_bytes`); 0: not at all. Then a core says none of Keep, Replay and Missed. Only
+    reliable links can be asked to catch up."""
     slice_size: int = 128
     """Subscriptions that are asked for, or told, at a time: a few milliseconds' worth. For more, a core asks
     to be woken at once, so that others have a turn."""

@@ -6,6 +6,7 @@ until a time, nobody has missed what was finished before.
 
 from bisect import bisect_left
 from collections import deque
+from itertools import takewhile
 from typing import Final, NamedTuple, TypeAlias
 
 from penstock.model.names import Tree
@@ -40,6 +41,7 @@ class History:
         self._keep = keep
         self._most = most
         self._open: dict[Frame, Kept] = {}
+        self._open_by_tree: dict[Tree, dict[Frame, Kept]] = {}
         self._done: deque[tuple[float, Kept]] = deque()
         """With the time at which they were finished."""
         self._by_tree: dict[Tree, deque[tuple[float, Kept]]] = {}
@@ -53,13 +55,19 @@ class History:
         """Keep events, from before anybody has dealt with them."""
         if frame not in self._open:
             block = block.unpinned()
-            self._open[frame] = Kept(now - block.header.age, block)
+            kept = self._open[frame] = Kept(now - block.header.age, block)
+            self._open_by_tree.setdefault(block.header.tree, {})[frame] = kept
             self.size += _bytes_of(block)
 
     def finish(self, frame: Frame, now: float) -> None:
         """Everybody has dealt with them, or nobody waits any longer."""
         kept = self._open.pop(frame, None)
         if kept is not None:
+            tree = kept.block.header.tree
+            same = self._open_by_tree[tree]
+            del same[frame]
+            if not same:
+                del self._open_by_tree[tree]
             self._put(now, kept)
         self.trim(now)
 
@@ -99,8 +107,10 @@ class History:
 
     def since(self, tree: Tree, time: float) -> list[Kept]:
         """The events of a tree that were not finished at a time, in the order in which they were."""
-        kept = [kept for at, kept in self._by_tree.get(tree, ()) if at >= time]
-        return kept + [one for one in self._open.values() if one.block.header.tree == tree]
+        lately = takewhile(lambda one: one[0] >= time, reversed(self._by_tree.get(tree, deque())))
+        kept = [kept for _at, kept in lately]
+        kept.reverse()
+        return [*kept, *self._open_by_tree.get(tree, {}).values()]
 
     def dropped_since(self, tree: Tree, time: float) -> int:
         """How many events of a tree that were not finished at a time are no longer kept."""

@@ -98,7 +98,7 @@ class Runtime:
         self.tracing = Tracing(core.name)
         self.standstill = Standstill(world.time(), TICK)
         self.history = History(times.kept_at_most, limits.keep_bytes)
-        self._replaying = Replaying(self, self.history)
+        self.replaying = Replaying(self, self.history)
         self._telling = Telling(self)
         self.passing = Passing(self)
         self.turns = Turns(self, world, prepare, schema)
@@ -422,7 +422,7 @@ class Runtime:
             if isinstance(effect, Wake):
                 self._wake_at(effect.at, now)
             elif isinstance(effect, Replay):
-                self._replaying.ask(effect, now)
+                self.replaying.ask(effect, now)
             elif isinstance(effect, Keep):
                 if frame is not None:
                     self.history.keep(effect.events.as_block(), frame, now)

@@ -78,8 +78,9 @@ class Times(Settings, frozen=True, kw_only=True):
     """After `resume`, other ways are looked for, and what was for those behind the link is kept so long until
     they are found: more than the advertisements take to go through the network."""
     keep: Seconds = 60.0
-    """What was published is kept so long for those who could not be reached: they miss nothing if they are
-    back by then. Longer than a machine takes to start again."""
+    """What was published is kept so long for those who cannot be reached, and for up to three times `keep`
+    while there is room (`Limits.keep_bytes`): who is back by then misses nothing. Longer than a machine takes
+    to start again."""
     settle: Seconds = 0.5
     """Events wait so long after their advertisement, or after a failure that returned them to where they were
     published, before they are sent: by then all who want them have said so."""

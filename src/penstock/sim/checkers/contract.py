@@ -107,10 +107,12 @@ class Kept(WholeChecker):
         """How often clients were told that they missed something, how often in vain, and how often of these
         with a number, by the kind of fault that led to it. Whoever said the number knows of events that were
         dropped, or acknowledged at a broker that is lost; not who wanted them."""
-        self._missed: list[tuple[str, str, int]] = []
-        self._missing: set[str] = set()
-        """The clients that were told so, after which kind of fault, of how many events; and those that did
-        miss something."""
+        self._missed: list[tuple[str, float, str, int]] = []
+        self._missing: dict[str, float] = {}
+        """The clients that were told so, when, after which kind of fault, of how many events; and those that
+        did miss something, with when the first event was published that they missed."""
+        self._hoped: dict[Hashable, list[tuple[Who, str, Key]]] = {}
+        """Of each event, the subscriptions that it matches and that its publisher's broker need not know."""
         self._void = 0
         self._sent: dict[Hashable, Sent] = {}
         self._judged: set[Hashable] = set()
@@ -151,14 +153,17 @@ class Kept(WholeChecker):
 
     def _is_known(self, publisher: WholeClient, client: WholeClient, key: Key, predicate: Predicate) -> bool:
         """Whether a subscription has had the time to reach its publisher's broker while nothing was wrong."""
-        at, taken = self._taken.get((client.name, key), (float("inf"), None))
-        if (
-            taken != predicate
-            or at < client.since
-            or max(at, publisher.advertised_at) + _SPREAD > self._last_calm
-        ):
+        if not self._is_taken(client, key, predicate):
+            return False
+        at, _predicate = self._taken[client.name, key]
+        if max(at, publisher.advertised_at) + _SPREAD > self._last_calm:
             return False
         return self._homes.get(client.name) in self._reach.get(publisher.name, frozenset())
+
+    def _is_taken(self, client: WholeClient, key: Key, predicate: Predicate) -> bool:
+        """Whether a client's own broker has taken a subscription."""
+        at, taken = self._taken.get((client.name, key), (0.0, None))
+        return taken == predicate and at >= client.since
 
     # Looking on
 
@@ -177,15 +182,17 @@ class Kept(WholeChecker):
         self._sent[publish.name] = sent = Sent(client, publish, now)
         sent.known_at = self._last_calm
         sent.known_home = self._homes.get(client.name, "")
-        self._ledger.publish(
-            publish.name,
-            [
-                (other.who, key)
-                for other in self._clients()
-                for key, predicate in other.subscriptions.items()
-                if predicate.matches(publish.event) and self._is_known(client, other, key, predicate)
-            ],
-        )
+        wanted: list[Who] = []
+        hoped = self._hoped[publish.name] = []
+        for other in self._clients():
+            for key, predicate in other.subscriptions.items():
+                if not predicate.matches(publish.event):
+                    continue
+                if self._is_known(client, other, key, predicate):
+                    wanted.append((other.who, key))
+                elif self._is_taken(other, key, predicate):
+                    hoped.append(((other.who, key), other.name, key))
+        self._ledger.publish(publish.name, wanted)
 
     def on_settled(  # noqa: D102
         self, client: Client, name: tuple[str, int], error: Exception | None, now: float
@@ -208,7 +215,7 @@ class Kept(WholeChecker):
         faults = list(self.network.timeline.during(now - window, now))
         kinds = {fault.kind for fault in faults} - {"drain"}
         cause = "nothing" if not kinds else kinds.pop() if len(kinds) == 1 else "several kinds"
-        self._missed.append((client.name, cause + self._circumstance(faults), count))
+        self._missed.append((client.name, now, cause + self._circumstance(faults), count))
         if not self._last_calm:
             # Brokers of a network that begins are still finding each other.
             return
@@ -257,20 +264,41 @@ class Kept(WholeChecker):
             if sent.settled_at is None and not self._is_another(sent.client, sent.at):
                 yield f"{_called(sent)} was never acknowledged"
         self._void = 0
+        self._look_at_hoped()
         tally, found = self._ledger.judge(self._excuses)
         self.checked += tally.expected - self._void
         for finding in found:
             yield from self._told_of(finding)
         yield from self._uncounted()
         self.excused["missed, told"] += len(self._missed)
-        in_vain = [(cause, count) for name, cause, count in self._missed if name not in self._missing]
+        # Whoever was told before it missed anything was told in vain.
+        in_vain = [
+            (cause, count)
+            for name, at, cause, count in self._missed
+            if at < self._missing.get(name, _FOREVER)
+        ]
         self.excused["missed, told in vain"] += len(in_vain)
-        self.missed.update(cause for _name, cause, _count in self._missed)
+        self.missed.update(cause for _name, _at, cause, _count in self._missed)
         self.missed_in_vain.update(cause for cause, _count in in_vain)
         self.missed_with_count.update(cause for cause, count in in_vain if count)
-        self._missed, self._missing = [], set()
+        self._missed, self._missing, self._hoped = [], {}, {}
         self._judged |= self._sent.keys()
         self._sent.clear()
+
+    def _look_at_hoped(self) -> None:
+        """Note what clients missed that nobody had to send them: to be told of it is not in vain."""
+        for name, hoped in self._hoped.items():
+            sent, got = self._sent[name], set(self._ledger.got(cast(Name, name)))
+            if sent.settled_at is None or sent.error is not None:
+                continue
+            for who, called, key in hoped:
+                client = self.network.clients[called]
+                is_same = who == (client.who, key)
+                if is_same and who not in got and self._is_wanted_still(sent, client, key):
+                    self._note_missing(client, sent)
+
+    def _note_missing(self, client: WholeClient, sent: Sent) -> None:
+        self._missing[client.name] = min(sent.at, self._missing.get(client.name, _FOREVER))
 
     def _told_of(self, finding: Finding) -> Iterator[str]:
         """A finding in words. That somebody got what was not known to be wanted is no mistake as such."""
@@ -302,7 +330,7 @@ class Kept(WholeChecker):
         excuse = self._excuse(sent, sent.settled_at, client)
         if excuse:
             self.excused[excuse] += 1
-            self._missing.add(client.name)
+            self._note_missing(client, sent)
         if excuse == "told":
             self._lost.add((client.name, name))
         return bool(excuse)

@@ -136,6 +136,7 @@ class WholeNode:
         )
         if network.is_sliced:
             node.runtime.intake.slice_bytes, node.runtime.intake.pause = 1, _SLICE_PAUSE
+            node.runtime.replaying.turn_blocks = 1
         self.core = node.runtime.core
         node.runtime.core = _WatchedCore(node.runtime.core, network)
         for peer in self.peers:

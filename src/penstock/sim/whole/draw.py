@@ -2,7 +2,8 @@
 
 A phase is a calm beginning, faults with events in between, everything mended, rest, and events of which it is
 known exactly who must get them. How long faults last is drawn around the times that brokers and clients
-wait: a little less and a little more than each.
+wait: a little less and a little more than each. How long brokers keep events is longer than that: the outages
+that last about as long are drawn in `penstock.sim.whole.outages`, for a share of the seeds.
 """
 
 from random import Random
@@ -15,6 +16,7 @@ from penstock.routing.schemes.catalog import SCHEMES
 from penstock.sim.plan import Plan, Step
 from penstock.sim.sizes import large
 from penstock.sim.whole.hostile import ATTACKS
+from penstock.sim.whole.outages import Outages, World, has_long_outages
 from penstock.workloads import topologies
 
 _QUICK: Final = Times(ping=1.5, lease=10.0, linger=20.0, keep=25.0)
@@ -55,6 +57,10 @@ _AT_ONCE: Final = ("sever", "drop", "flip", "exit", "hostile")
 _PAD: Final = 6_000
 """Bytes of events that fill windows, so that slow readers are noticed."""
 
+_FLOODS: Final = 0.1
+_LONG_FLOODS: Final = 1 / 3
+"""The shares of plans under `flood`. Few of the others are long, so more of those are."""
+
 _Timed: TypeAlias = tuple[float, int, Step]
 
 
@@ -71,11 +77,12 @@ def draw_whole(seed: int) -> Plan:
     gateways = tuple(client for client in range(clients) if random.random() < 0.08)
     pad = _PAD if random.random() < 0.1 else 0
     times = Times() if random.random() < 0.25 else _QUICK
-    artist = _Artist(random, brokers, list(edges), homes, gateways, times, lags=bool(pad))
+    is_long = has_long_outages(seed)
+    artist = _Artist(random, brokers, list(edges), homes, gateways, times, lags=bool(pad), is_long=is_long)
     return Plan(
         seed=seed,
         scheme=random.choice(list(SCHEMES)),
-        protocol="flood" if random.random() < 0.1 else "trees",
+        protocol="flood" if random.random() < (_LONG_FLOODS if is_long else _FLOODS) else "trees",
         advertisements=random.random() < 0.8,
         brokers=brokers,
         edges=tuple(edges),
@@ -103,8 +110,9 @@ class _Artist:
         times: Times,
         *,
         lags: bool,
+        is_long: bool,
     ) -> None:
-        """`lags`: clients are slow more often than not."""
+        """`lags`: clients are slow more often than not. `is_long`: the last phase has a long outage."""
         self._random = random
         self._brokers = brokers
         self._edges = edges
@@ -113,6 +121,7 @@ class _Artist:
         self._times = times
         self.others = tuple(self._others(client) for client in range(len(homes)))
         self._order = 0
+        self._is_long = is_long
         self._kinds = {**_KINDS, "lag": 8.0} if lags else _KINDS
         self._lag_max = 30.0 if lags else 8.0
 
@@ -132,9 +141,10 @@ class _Artist:
                 steps.append(Step("advertise", (client, "a", self._filter(wide=True))))
             if random.random() < 0.8 or client == 1:
                 steps.append(Step("subscribe", (client, "s0", self._filter(wide=True))))
-        for _phase in range(random.choice([1, 1, 2])):
+        phases = random.choice([1, 1, 2])
+        for phase in range(1, phases + 1):
             steps.append(Step("settle"))
-            steps += self._phase()
+            steps += self._outage() if self._is_long and phase == phases else self._phase()
             steps += [Step("mend"), Step("settle")]
             steps += [self._publish() for _ in range(random.randint(1, 4))]
         return [*steps, Step("settle")]
@@ -154,6 +164,20 @@ class _Artist:
             # Most of them near the beginning and the end of faults, where things go wrong.
             near = random.choice([begin, end, random.uniform(0, last)])
             self._put(timed, min(last, max(0.0, random.gauss(near, 0.7))), self._publish())
+        return self._in_turn(timed, end)
+
+    def _outage(self) -> list[Step]:
+        """A phase with a long outage."""
+        world = World(self._brokers, self._edges, self._homes, self._times)
+        timed: list[_Timed] = []
+        for at, step in Outages(self._random, world, self._change, self._publish).draw():
+            self._put(timed, at, step)
+        last = max(at for at, _order, _step in timed)
+        return self._in_turn(timed, last + self._random.choice([0.5, 5.0, 15.0]))
+
+    @staticmethod
+    def _in_turn(timed: list[_Timed], end: float) -> list[Step]:
+        """Steps in the order in which they come, and the time that passes between them and until the end."""
         steps: list[Step] = []
         now = 0.0
         for at, _order, step in sorted(timed, key=lambda one: one[:2]):
@@ -264,10 +288,10 @@ class _Artist:
             return Step("advertise", (client, random.choice("ab"), self._filter(wide=True)))
         return Step("unadvertise", (client, "b"))
 
-    def _publish(self) -> Step:
+    def _publish(self, client: int | None = None) -> Step:
         random = self._random
         event: dict[str, Any] = {"x": random.randrange(20), "y": random.randrange(6)}
-        return Step("publish", (random.randrange(len(self._homes)), event))
+        return Step("publish", (random.randrange(len(self._homes)) if client is None else client, event))
 
     def _filter(self, *, wide: bool = False) -> str:
         random = self._random

@@ -22,12 +22,14 @@ _WINDOW_MIN: Final = 2**16
 
 _LONG_PAUSE: Final = "pause, longer than every timeout"
 _QUICK_RESTART: Final = "crash, restarted within resume"
+_LONG_OUTAGE: Final = "outage, longer than keep"
 
 KINDS: Final = (
     _LONG_PAUSE,
     "stall",
     "flip",
     _QUICK_RESTART,
+    _LONG_OUTAGE,
     "split",
     "drain",
     NEVER,
@@ -93,6 +95,8 @@ class WholePlay(Player):
                 counted[_LONG_PAUSE] += 1
             elif fault.kind == "crash" and lasted < times.resume:
                 counted[_QUICK_RESTART] += 1
+            elif fault.kind in ("cut", "crash", "vanish") and lasted > times.keep:
+                counted[_LONG_OUTAGE] += 1
         return dict(counted)
 
     def _publish(self, client: int, event: dict[str, Any]) -> None:
