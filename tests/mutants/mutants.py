@@ -63,6 +63,7 @@ _CONNECTION: Final = "node/connection.py"
 _LINKS: Final = "node/links.py"
 _BURDENED: Final = "tests/sim/test_whole_burdens.py::"
 _PLANS: Final = "tests/sim/test_whole_plans.py::"
+_LOSSES: Final = "tests/sim/test_whole_losses.py::"
 
 _OF_SESSIONS: Final = "tests/wire/test_sessions.py::"
 _OF_TURNS: Final = "tests/node/test_turns.py::"
@@ -776,9 +777,9 @@ _LEASES: Final = (
     ),
     Mutant(
         "all-behind-for-one-tree",
-        "broker/trees/catching.py",
-        "behind |= self._affected(tree)",
-        "behind |= dict.fromkeys(self._clients, 0.0)",
+        _CATCHING,
+        "            for link, since in self._affected(tree).items():\n                behind[link] =",
+        "            for link, since in dict.fromkeys(self._clients, 0.0).items():\n                behind[link] =",
         "one tree that is gone keeps all clients behind",
         _OF_CATCHING_UP + "test_who_wants_nothing_of_a_tree_that_is_gone_is_not_behind_because_of_it",
     ),
@@ -952,6 +953,54 @@ _CATCHING_UP: Final = (
         "silent = 0.0",
         "what came to nothing before a failure was noticed is not asked for",
         _PLANS + "test_a_subscribers_broker_that_stands_still_misses_nothing",
+    ),
+    Mutant(
+        "behind-forgotten-by-clients",
+        _LINE,
+        "        self._missing_since = min(self._missing_since, self._heard_at - _SILENT_SLACK)\n",
+        "        self._missing_since = self._heard_at - _SILENT_SLACK\n",
+        "a client asks its next broker only for what it missed since it heard the last one",
+        _LOSSES + "test_a_client_remembers_what_its_broker_was_missing_when_that_had_forgotten_the_path",
+    ),
+    Mutant(
+        "behind-reachable-only",
+        _CATCHING,
+        "            # Those that are gone may come back.\n",
+        "            if tree not in self._trees:\n                continue\n",
+        "a client takes it that nothing is missing of a publisher that was out of reach for long",
+        _LOSSES + "test_a_client_remembers_what_its_broker_was_missing_when_that_had_forgotten_the_path",
+    ),
+    Mutant(
+        "gap-ends-when-told",
+        _CATCHING,
+        "            if tree not in self._trees and (is_harmless or gap.count):\n",
+        "            if tree not in self._trees:\n",
+        "what is missed after a client was told that nobody knows is lost when its broker dies",
+        _LOSSES + "test_what_is_missed_after_a_client_was_told_is_sent_to_it_though_its_broker_has_died",
+    ),
+    Mutant(
+        "reports-after-a-notice-ignored",
+        _CATCHING,
+        "                self._tell_again(self._gaps[other], now)\n",
+        "                pass\n",
+        "what died with a broker after clients were told that nobody knows is told to nobody",
+        _LOSSES + "test_what_is_acknowledged_after_a_client_was_told_is_told_when_the_publisher_says_so",
+    ),
+    Mutant(
+        "told-again-for-nothing",
+        _CATCHING,
+        "            since, waited = min(asker.told_at for asker in gap.askers.values()), 0.0\n",
+        "            pass\n",
+        "a client is told again of what it was told of",
+        _LOSSES + "test_who_was_told_is_not_told_again_of_the_same",
+    ),
+    Mutant(
+        "flood-behind-for-ever",
+        "broker/flood/node.py",
+        "                effects.append(Behind(link, 0.0))\n",
+        "                pass\n",
+        "a client asks each further node for what it had long ago",
+        "tests/broker/test_flood_losses.py::test_clients_know_when_nothing_is_missing_any_more",
     ),
     Mutant(
         "catch-up-not-passed-on",

@@ -104,6 +104,8 @@ class FloodNode:
         """The neighbours that are away, and since when; of those who stay away, clients are told."""
         self._lives: dict[str, int] = {}
         """Of each neighbour, which life it was last seen in."""
+        self._behind: set[str] = set()
+        """The clients that know that events are yet to come."""
         self._replays: dict[int, Apart] = {}
         self._clients = Clients()
         self._register = Register(name, incarnation, keep)
@@ -214,14 +216,21 @@ class FloodNode:
     def _tell_clients(self, now: float, effects: list[Effect]) -> None:
         """Have clients know what may be missing, as long as that is not certain to have come."""
         since = self._since(now)
-        for link in self._clients if self._keep else ():
+        self._behind &= self._clients.keys()
+        for link in self._clients:
             earliest = min(since, self._losses.since(link))
-            if earliest < now:
+            if earliest < now and self._keep:
                 effects.append(Behind(link, now - earliest))
+                self._behind.add(link)
+            elif link in self._behind:
+                # It asks its next broker for no more than what it misses then.
+                effects.append(Behind(link, 0.0))
+                self._behind.discard(link)
 
     def _on_back(self, link: str, since: float, now: float, effects: list[Effect]) -> None:
         """A client has come that may have missed events since a time, at another node or here."""
         self._missing[link] = since, now + self._keep
+        self._behind.add(link)
         self._clients[link].missing_since = since
         self._losses.come(link, since)
         self._ask(now, effects)

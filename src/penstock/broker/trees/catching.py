@@ -60,7 +60,19 @@ class Asker(NamedTuple):
     since: float
     """When its path was broken; what it asks for may be older, of a tree that is new to it."""
     until: float
-    """When it is told that it may have missed events, unless there is a path then."""
+    """When it is told that it may have missed events, unless there is a path then; inf if it has been."""
+    told_at: float = float("-inf")
+    """When it was told last: what it may have missed before is settled."""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it has been told, and is told nothing more unless there is news."""
+        return self.told_at > float("-inf") and self.until == float("inf")
+
+    @property
+    def behind_since(self) -> float:
+        """Since when something may be missing that it has not been told of."""
+        return max(self.since, self.told_at)
 
 
 class Gap:
@@ -122,8 +134,8 @@ class Catching:
         """Whether a publisher has said lately what was acknowledged."""
         self._is_taught = False
         """Whether a neighbour has told all that this broker is too young to know."""
-        self._behind: set[str] = set()
-        """The clients that know that events are yet to come."""
+        self._behind: dict[str, float] = {}
+        """The clients that know that events are yet to come, and since when."""
 
     def asks(self, tree: Tree, link: str) -> bool:
         """Whether events of a tree that are sent again, and have passed here before, are for a link."""
@@ -145,11 +157,11 @@ class Catching:
                 self._note(tree, since, OWN, Asker(0, since, now + ANSWERED_KEEPS * self._keep))
                 if self._weigh(tree):
                     self._ask(tree, now)
-                    self._tell_clients([tree], now)
+                    self._tell_clients(tree, now)
 
     def miss_for(self, link: str, trees: Iterable[Tree], since: float, now: float) -> None:
         """A client may have missed events of trees: they passed here while it was elsewhere, or never did."""
-        self._behind.add(link)
+        self._knows_of(link, since)
         for tree in trees:
             if self.is_on:
                 self._note(tree, since, link, Asker(0, now, now + ANSWERED_KEEPS * self._keep))
@@ -206,7 +218,7 @@ class Catching:
     ) -> None:
         for tree, stump in gone:
             if overlaps(predicate, stump.filter):
-                self._behind.add(link)
+                self._knows_of(link, since)
                 is_lost = stump.ended or not stump.unadvertised
                 until = now + ANSWERED_KEEPS * self._keep if is_lost else now
                 self._note(tree, since, link, Asker(0, now, until))
@@ -226,7 +238,8 @@ class Catching:
         gap.since = min(gap.since, since)
         known = gap.askers.get(link)
         if known is not None:
-            asker = Asker(asker.number, min(known.since, asker.since), min(known.until, asker.until))
+            since, until = min(known.since, asker.since), min(known.until, asker.until)
+            asker = Asker(asker.number, since, until, known.told_at)
         gap.askers[link] = asker
 
     def _close(self, tree: Tree) -> Gap:
@@ -240,7 +253,7 @@ class Catching:
 
     # What the publisher says
 
-    def heed(self, tree: Tree, publisher: Publisher) -> None:
+    def heed(self, tree: Tree, publisher: Publisher, now: float) -> None:
         """A publisher has advertised at another broker: it knows what the one before has acknowledged."""
         earlier = self._gaps.get(_EARLIER + publisher.origin)
         if earlier is not None and publisher.turn <= earlier.left.turn:
@@ -248,8 +261,14 @@ class Catching:
             self._close(_EARLIER + publisher.origin)
         self._is_news |= bool(publisher.acked)
         for other in list(self._of_origin.get(publisher.origin, ())) if publisher.origin else ():
-            if other != tree:
-                self._weigh(other)
+            if other != tree and self._weigh(other):
+                self._tell_again(self._gaps[other], now)
+
+    def _tell_again(self, gap: Gap, now: float) -> None:
+        """A publisher has said what was acknowledged since clients were told that nobody knows."""
+        for link, asker in gap.askers.items():
+            if asker.is_told:
+                gap.askers[link] = asker._replace(until=now + ANSWERED_KEEPS * self._keep)
 
     def _weigh(self, tree: Tree) -> bool:
         """Whether anything can be missing of a tree, by what its publisher says that left it.
@@ -271,7 +290,11 @@ class Catching:
         if any(link != OWN and link not in self._clients for link in gap.askers):
             # What is known here need not be known to a neighbour that asks.
             others = set()
-        gap.count = known[last].acked_since(gap.since, {turn}, self._linger, others)
+        since, waited = gap.since, self._linger
+        if all(asker.is_told for asker in gap.askers.values()):
+            # The broker has long waited for none of them any more.
+            since, waited = min(asker.told_at for asker in gap.askers.values()), 0.0
+        gap.count = known[last].acked_since(since, {turn}, waited, others)
         if not gap.count:
             self._answer(tree, 0)
         return bool(gap.count)
@@ -308,23 +331,43 @@ class Catching:
             self._subscribing.ask_behind(branch.way, CatchUp(tree, gap.number, seconds), now)
 
     def on_tick(self, now: float) -> None:
-        """Time has passed: have clients know what is still missing, of trees that may come back."""
+        """Time has passed: have clients know what is still missing."""
         self._began_at = min(self._began_at, now)
         self._expire(now)
-        behind = self._tell_clients([tree for tree in self._gaps if tree in self._trees], now)
-        if not self.knows_gone(now):
-            # Of trees that are yet to be heard of, nobody knows what is missing.
-            return
+        self._tell_behind(now)
+
+    def _tell_behind(self, now: float) -> None:
+        """Have each client know since when something may be missing that it was not told of.
+
+        It asks its next broker for no more than that, or for nothing. Of trees that are yet to be heard of,
+        nobody knows what is missing: until then the client goes by what it knew itself.
+        """
+        knows_gone = self.knows_gone(now)
+        behind: dict[str, float] = {}
         for tree in self._gaps:
-            if tree not in self._trees:
-                # It may come back.
-                behind |= self._affected(tree)
-        for link in sorted(self._behind.difference(behind)):
-            client = self._clients.get(link)
-            if client is None or now - client.came_at > _LEARNT_S:
-                self._behind.discard(link)
-                # It asks its next broker for no more than what it misses then.
-                self._outbox.effects += [Behind(link, 0.0)] if client is not None else []
+            # Those that are gone may come back.
+            for link, since in self._affected(tree).items():
+                behind[link] = min(behind.get(link, since), since)
+        for link in sorted(behind.keys() | self._behind.keys()):
+            client, since = self._clients.get(link), behind.get(link, float("inf"))
+            if client is None:
+                del self._behind[link]
+                continue
+            known = self._behind.get(link, float("inf"))
+            is_later = since > known and knows_gone and now - client.came_at > _LEARNT_S
+            if is_later and not self._subscribing.is_binding_for(link):
+                self._outbox.effects.append(Behind(link, 0.0))
+                self._behind[link] = known = float("inf")
+            # What waits on a line on the way seems to be of later, so that it is said more than once.
+            if since < now and (since < known or now - since < ANSWERED_KEEPS * self._keep):
+                self._outbox.effects.append(Behind(link, now - since))
+                self._knows_of(link, since)
+            elif since == self._behind.get(link) == float("inf"):
+                del self._behind[link]
+
+    def _knows_of(self, link: str, since: float) -> None:
+        """A client knows that events are yet to come since a time."""
+        self._behind[link] = min(since, self._behind.get(link, since))
 
     def knows_gone(self, now: float) -> bool:
         """Whether this broker has heard of all trees of which clients may have missed events."""
@@ -334,36 +377,37 @@ class Catching:
         """Of what nobody has answered for as long as it is kept, tell clients that it may be missing."""
         found: dict[str, list[int]] = {}
         for tree in list(self._gaps):
-            self._expire_gap(tree, now, found)
+            self._expire_gap(tree, now, now, found)
         # What is due soon is told with it, so that nobody is told twice.
         soon = now + self._keep * _SOON_SHARE
         for tree in list(self._gaps) if found else ():
-            self._expire_gap(tree, soon, found, set(found))
+            self._expire_gap(tree, now, soon, found, set(found))
         self._is_news = False
         self._tell_missed(found)
 
     def _expire_gap(
-        self, tree: Tree, now: float, found: dict[str, list[int]], only: set[str] | None = None
+        self, tree: Tree, now: float, due: float, found: dict[str, list[int]], only: set[str] | None = None
     ) -> None:
-        """Find the clients that are told of a gap now, and of how many events; all, or some of them."""
+        """Find the clients that are told of a gap that is due now, and of how many events; all, or some."""
         gap = self._gaps[tree]
         if gap.number:
             # There is a path, and an answer under way.
             return
-        is_last = any(asker.until <= now for asker in gap.askers.values())
-        if (is_last or self._due(gap, now, only)) and not self._weigh(tree):
+        is_last = any(asker.until <= due for asker in gap.askers.values())
+        if (is_last or self._due(gap, due, only)) and not self._weigh(tree):
             # What the publisher says may have been known before anybody missed anything.
             return
         # Of what publishers say, nothing is certain before they have had the time to.
         is_harmless = (self._is_news or is_last) and self._is_harmless(tree, gap)
-        for link in self._due(gap, now, only):
+        for link in self._due(gap, due, only):
             for client in self._clients_of(tree, link) if not is_harmless else ():
                 found.setdefault(client, []).append(gap.count)
-            if tree in self._trees:
-                # It may come back, and then there is an answer to what it still keeps.
-                gap.askers[link] = gap.askers[link]._replace(until=float("inf"))
-            else:
+            if tree not in self._trees and (is_harmless or gap.count):
+                # Its publisher has said how much there was, and is elsewhere.
                 del gap.askers[link]
+            else:
+                # It may come back, and then there is an answer. Until then, more may be published there.
+                gap.askers[link] = gap.askers[link]._replace(until=float("inf"), told_at=now)
         if not gap.askers:
             self._close(tree)
 
@@ -407,8 +451,10 @@ class Catching:
             return
         for link in self._clients_of(tree, OWN):
             known = gap.askers.get(link, own)
-            gap.askers[link] = Asker(0, min(known.since, own.since), min(known.until, own.until))
-        for link in [link for link, asker in gap.askers.items() if asker.until == float("inf")]:
+            since, until = min(known.since, own.since), min(known.until, own.until)
+            gap.askers[link] = Asker(0, since, until, min(known.told_at, own.told_at))
+        for link in [] if not gap.count else [link for link, one in gap.askers.items() if one.is_told]:
+            # Its publisher has said how much there was, and is elsewhere.
             del gap.askers[link]
         if not gap.askers:
             self._close(tree)
@@ -419,23 +465,21 @@ class Catching:
             return self._subscribing.bound_clients(tree)
         return [link] if link in self._clients else []
 
-    def _tell_clients(self, trees: Iterable[Tree], now: float) -> dict[str, float]:
-        behind: dict[str, float] = {}
-        for tree in trees:
-            for link, since in self._affected(tree).items():
-                behind[link] = min(behind.get(link, now), since)
-        self._outbox.effects += [Behind(link, now - since) for link, since in behind.items() if since < now]
-        self._behind.update(behind)
-        return behind
+    def _tell_clients(self, tree: Tree, now: float) -> None:
+        """Events of a tree are missing since lately: have clients know at once."""
+        for link, since in self._affected(tree).items():
+            if since < now:
+                self._outbox.effects.append(Behind(link, now - since))
+                self._knows_of(link, since)
 
     def _affected(self, tree: Tree) -> dict[str, float]:
-        """The clients that may be missing events of a tree, and since when."""
+        """The clients that may be missing events of a tree, and since when that they were not told of."""
         askers = self._gaps[tree].askers
-        found = {link: asker.since for link, asker in askers.items() if link in self._clients}
+        found = {link: asker.behind_since for link, asker in askers.items() if link in self._clients}
         own = askers.get(OWN)
         if own is not None:
             for link in self._clients_of(tree, OWN):
-                found[link] = min(found.get(link, own.since), own.since)
+                found[link] = min(found.get(link, own.behind_since), own.behind_since)
         return found
 
     # What happens to paths

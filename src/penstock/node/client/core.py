@@ -142,6 +142,9 @@ class ClientCore:
         # What comes before all is said may have come for some subscriptions only.
         self._intake.is_restating = bool(self.wanted)
         last = next(reversed(self.wanted), None)
+        if last is None:
+            # Who wants nothing misses nothing; no broker will say so.
+            self.line.is_behind(0.0)
         now = self._world.time()
         for key, text in self.wanted.items():
             (made_at, _text), *before = self._made[key]

@@ -1,0 +1,83 @@
+"""Plans in which acknowledged events were lost and nobody was told: whoever was responsible died, or forgot.
+
+At any time somebody knows since when a client may be missing events that it was not told of: its broker, and
+the client itself, in case its broker dies (docs/PROTOCOLS.md, "Who answers for an event").
+"""
+
+import pytest
+
+from penstock.sim.plan import Step
+from penstock.sim.play import Outcome
+from whole_cases import events, outcome
+
+CUT, HEAL = Step("cut", (0, 1)), Step("heal", (0, 1))
+
+
+def wait(seconds: float) -> Step:
+    return Step("pass", (seconds,))
+
+
+def again(broker: int) -> list[Step]:
+    """A broker is killed, and started again with nothing."""
+    return [Step("crash", (broker,)), wait(2.0), Step("restart", (broker, False))]
+
+
+def of_two(*steps: Step, homes: tuple[int, ...] = (0, 1), **more: object) -> Outcome:
+    """c0 publishes at b0 and c1 reads at b1, unless it is said otherwise."""
+    return outcome(list(steps), homes=homes, brokers=2, edges=((0, 1),), **more)
+
+
+# What a client has to remember until somebody answers
+
+
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+@pytest.mark.parametrize("seconds", [20.0, 60.0, 120.0])
+def test_a_client_that_was_away_for_long_remembers_what_its_broker_was_missing(
+    seconds: float, protocol: str
+) -> None:
+    steps = [CUT, *events(0, 1, 2, 3), wait(40.0), Step("unplug", (1, 1)), wait(seconds)]
+    found = of_two(*steps, HEAL, wait(5.0), Step("plug", (1, 1)), wait(10.0), protocol=protocol)
+    assert (found.wrong, found.excused) == ([], {})
+
+
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+@pytest.mark.parametrize("seconds", [10.0, 100.0, 150.0])
+def test_a_client_remembers_what_its_broker_was_missing_when_that_had_forgotten_the_path(
+    seconds: float, protocol: str
+) -> None:
+    steps = [CUT, wait(seconds), *events(0, 1, 2, 3), wait(5.0), *again(1), wait(10.0), HEAL]
+    found = of_two(*steps, wait(10.0), protocol=protocol)
+    assert (found.wrong, found.excused) == ([], {})
+
+
+# After it was told that nobody knows, more may be missing
+
+
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+@pytest.mark.parametrize("seconds", [250.0, 300.0, 700.0])
+@pytest.mark.parametrize("ending", [again(1), [Step("drain", (1, 2.0)), wait(12.0)]])
+def test_what_is_missed_after_a_client_was_told_is_sent_to_it_though_its_broker_has_died(
+    ending: list[Step], seconds: float, protocol: str
+) -> None:
+    steps = [CUT, wait(seconds), *events(0, 1, 2, 3), wait(20.0), *ending, wait(5.0), HEAL, wait(12.0)]
+    found = of_two(*steps, protocol=protocol)
+    assert found.wrong == []
+    # Of the first part of the time, nobody knew.
+    assert sum(found.missed.values()) == 1
+
+
+def test_what_is_acknowledged_after_a_client_was_told_is_told_when_the_publisher_says_so() -> None:
+    """b0 dies with what it kept, once c1 was told that nobody knows; c0 comes to b1, and says how much."""
+    steps = [CUT, wait(300.0), *events(0, 1, 2, 3), wait(20.0), Step("crash", (0,)), wait(300.0)]
+    found = of_two(*steps, Step("restart", (0, False)), others=((1,), ()))
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+    assert found.missed_in_vain == {}
+
+
+def test_who_was_told_is_not_told_again_of_the_same() -> None:
+    """c0 was acknowledged events before c1 was told that nobody knows, and none after that."""
+    steps = [CUT, wait(100.0), *events(0, 1, 2, 3), wait(200.0), Step("crash", (0,)), wait(600.0)]
+    found = of_two(*steps, Step("restart", (0, False)), others=((1,), ()))
+    assert found.wrong == []
+    assert found.missed == {"cut": 1}
