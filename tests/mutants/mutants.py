@@ -778,8 +778,8 @@ _LEASES: Final = (
     Mutant(
         "all-behind-for-one-tree",
         _CATCHING,
-        "            for link, since in self._affected(tree).items():\n                behind[link] =",
-        "            for link, since in dict.fromkeys(self._clients, 0.0).items():\n                behind[link] =",
+        "self._affected(tree).items():\n                behind[link] =",
+        "dict.fromkeys(self._clients, 0.0).items():\n                behind[link] =",
         "one tree that is gone keeps all clients behind",
         _OF_CATCHING_UP + "test_who_wants_nothing_of_a_tree_that_is_gone_is_not_behind_because_of_it",
     ),
@@ -993,6 +993,22 @@ _CATCHING_UP: Final = (
         "            pass\n",
         "a client is told again of what it was told of",
         _LOSSES + "test_who_was_told_is_not_told_again_of_the_same",
+    ),
+    Mutant(
+        "flood-strangers-missed-nothing",
+        "broker/flood/node.py",
+        '            self._missing[link] = self._began_at, float("inf")\n',
+        "            pass\n",
+        "a node that has just started does not ask a neighbour for what it missed since then",
+        _LOSSES + "test_brokers_that_both_started_anew_while_apart_send_each_other_what_was_missed",
+    ),
+    Mutant(
+        "flood-newcomers-taken-for-apart",
+        "broker/flood/node.py",
+        "        if link not in self._lives and (is_young or not self.links):\n",
+        "        if link not in self._lives:\n",
+        "whenever a node joins the network, clients are told of what was dropped long ago",
+        _LOSSES + "test_flood_a_new_node_has_nothing_sent_again_to_others",
     ),
     Mutant(
         "flood-behind-for-ever",

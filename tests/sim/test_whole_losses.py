@@ -81,3 +81,25 @@ def test_who_was_told_is_not_told_again_of_the_same() -> None:
     found = of_two(*steps, Step("restart", (0, False)), others=((1,), ()))
     assert found.wrong == []
     assert found.missed == {"cut": 1}
+
+
+# Brokers that have just started, and know nobody yet
+
+
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+@pytest.mark.parametrize("seconds", [10.0, 120.0, 500.0])
+def test_brokers_that_both_started_anew_while_apart_send_each_other_what_was_missed(
+    seconds: float, protocol: str
+) -> None:
+    steps = [CUT, wait(5.0), Step("crash", (0,)), Step("crash", (1,)), wait(1.0)]
+    steps += [Step("restart", (0, False)), Step("restart", (1, False)), wait(seconds), *events(0, 1, 2, 3)]
+    found = of_two(*steps, wait(3.0), HEAL, wait(10.0), protocol=protocol)
+    assert (found.wrong, found.excused) == ([], {})
+
+
+def test_flood_a_new_node_has_nothing_sent_again_to_others() -> None:
+    """b1 has not met b2 since it was started itself, long ago."""
+    steps = [Step("crash", (2,)), *again(1), wait(400.0), *events(0, *range(20)), wait(240.0)]
+    steps += [Step("restart", (2, False))]
+    found = outcome([*steps, wait(10.0)], homes=(0, 1), protocol="flood")
+    assert (found.wrong, found.excused) == ([], {})
