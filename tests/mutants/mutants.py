@@ -987,6 +987,14 @@ _CATCHING_UP: Final = (
         _LOSSES + "test_what_is_acknowledged_after_a_client_was_told_is_told_when_the_publisher_says_so",
     ),
     Mutant(
+        "reports-for-newcomers-only",
+        _CATCHING,
+        "        if since is None or not has_come:\n            since = client.wants_since\n",
+        "        if since is None or not has_come:\n            return\n",
+        "a client that has been there for long is not told what died with a broker that nobody had heard of",
+        _LOSSES + "test_who_was_there_all_the_time_is_told_what_an_unknown_broker_of_a_publisher_took",
+    ),
+    Mutant(
         "told-again-for-nothing",
         _CATCHING,
         "            since, waited = min(asker.told_at for asker in gap.askers.values()), 0.0\n",

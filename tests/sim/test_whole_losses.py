@@ -103,3 +103,24 @@ def test_flood_a_new_node_has_nothing_sent_again_to_others() -> None:
     steps += [Step("restart", (2, False))]
     found = outcome([*steps, wait(10.0)], homes=(0, 1), protocol="flood")
     assert (found.wrong, found.excused) == ([], {})
+
+
+# Publishers that were somewhere else meanwhile
+
+
+def test_who_was_there_all_the_time_is_told_what_an_unknown_broker_of_a_publisher_took() -> None:
+    """c0 comes back to b1 while that is cut off; b1 dies before b0 has heard of it."""
+    steps = [Step("unplug", (0, 1)), wait(30.0), CUT, wait(5.0), Step("plug", (0, 1)), wait(3.0)]
+    steps += [*events(0, 1, 2, 3), wait(10.0), *again(1), HEAL, wait(300.0)]
+    found = of_two(*steps, homes=(1, 0))
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+    assert found.missed_in_vain == {}
+
+
+def test_who_was_there_all_the_time_is_told_nothing_of_a_publisher_that_moves_on_and_on() -> None:
+    steps: list[Step] = []
+    for broker in (0, 1, 0, 1):
+        steps += [*events(0, 1, 2, 3), wait(3.0), *again(broker), wait(200.0)]
+    found = outcome([*steps, *events(0, 4)], homes=(0, 2), edges=((0, 1), (1, 2), (2, 0)), others=((1,), ()))
+    assert (found.wrong, found.excused) == ([], {})

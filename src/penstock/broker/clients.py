@@ -66,6 +66,11 @@ class Client:
         client.came_at = now
         return client
 
+    @property
+    def wants_since(self) -> float:
+        """Since when it has been here, and has wanted anything."""
+        return max(self.came_at, min((made[-1].at for made in self.made.values()), default=float("inf")))
+
     def make(self, message: Subscribe, now: float) -> None:
         """A subscription was made or changed, or is the one that a client had at an earlier broker."""
         made = Made(now - message.age, as_predicate(message.filter))

@@ -170,16 +170,21 @@ class Catching:
                 self.miss_earlier(link, tree, now)
 
     def miss_earlier(self, link: str, tree: Tree, now: float) -> None:
-        """A client that has come may have missed what a publisher's earlier broker acknowledged, and kept.
+        """A client may have missed what a publisher's earlier broker acknowledged, and kept.
 
-        If that broker can be reached, it is asked itself: its tree is known then.
+        If that broker can be reached, it is asked itself: its tree is known then. A client that has been here
+        for long has missed nothing of trees that were known here; but one may have come and gone while this
+        broker was apart from it.
         """
         client, publisher = self._clients[link], self._trees.publisher(tree)
         origin, turn, _acked = publisher
-        since = client.missing_since
-        if since is None or not origin or turn <= _FIRST_TURN or now - client.came_at > 2 * self._keep:
+        if not origin or turn <= _FIRST_TURN:
             return
-        if not self._has_earlier(origin, turn):
+        since = client.missing_since
+        has_come = since is not None and now - client.came_at <= 2 * self._keep
+        if since is None or not has_come:
+            since = client.wants_since
+        if not has_come or not self._has_earlier(origin, turn):
             # It may have been anywhere since its first broker.
             left = Publisher(origin, _FIRST_TURN)
             earlier = _EARLIER + origin
@@ -302,15 +307,13 @@ class Catching:
     def _is_looked_after(self, tree: Tree, gap: Gap) -> bool:
         """Whether what is missing of a tree is asked for by itself, or was told, for all who ask in a gap.
 
-        Whoever was here until a tree was unadvertised has had all of it, or was told.
+        Whoever was here until a tree was gone has had all of it, or was told.
         """
         if tree in self._trees:
             return True
         stump, own = self._trees.stump(tree), self._gaps.get(tree)
         # Who came later than that is not known to have had anything.
-        here_until = (
-            stump.since if stump is not None and stump.was_here and stump.unadvertised else float("-inf")
-        )
+        here_until = stump.since if stump is not None and stump.was_here else float("-inf")
         return all(
             (own is not None and link in own.askers)
             or (link in self._clients and self._clients[link].came_at <= here_until)
