@@ -58,7 +58,7 @@ class Asker(NamedTuple):
     number: int
     """Of its own question."""
     since: float
-    """When its path was broken; what it asks for may be older, of a tree that is new to it."""
+    """Since when it may be missing something."""
     until: float
     """When it is told that it may have missed events, unless there is a path then; inf if it has been."""
     told_at: float = float("-inf")
@@ -164,7 +164,7 @@ class Catching:
         self._knows_of(link, since)
         for tree in trees:
             if self.is_on:
-                self._note(tree, since, link, Asker(0, now, now + ANSWERED_KEEPS * self._keep))
+                self._note(tree, since, link, Asker(0, since, now + ANSWERED_KEEPS * self._keep))
                 if self._weigh(tree):
                     self._ask(tree, now)
                 self.miss_earlier(link, tree, now)
@@ -188,7 +188,7 @@ class Catching:
             # It may have been anywhere since its first broker.
             left = Publisher(origin, _FIRST_TURN)
             earlier = _EARLIER + origin
-            self._note(earlier, since, link, Asker(0, now, now + ANSWERED_KEEPS * self._keep), left)
+            self._note(earlier, since, link, Asker(0, since, now + ANSWERED_KEEPS * self._keep), left)
             self._weigh(earlier)
 
     def _has_earlier(self, origin: str, turn: int) -> bool:
@@ -226,7 +226,7 @@ class Catching:
                 self._knows_of(link, since)
                 is_lost = stump.ended or not stump.unadvertised
                 until = now + ANSWERED_KEEPS * self._keep if is_lost else now
-                self._note(tree, since, link, Asker(0, now, until))
+                self._note(tree, since, link, Asker(0, since, until))
                 self._weigh(tree)
 
     def _note(self, tree: Tree, since: float, link: str, asker: Asker, left: Publisher | None = None) -> None:
