@@ -995,6 +995,14 @@ _CATCHING_UP: Final = (
         _LOSSES + "test_who_was_there_all_the_time_is_told_what_an_unknown_broker_of_a_publisher_took",
     ),
     Mutant(
+        "neighbours-that-are-away-know-nobody-else",
+        _CATCHING,
+        "            unheard = max(apart_since, client.wants_since)\n",
+        '            unheard = float("inf")\n',
+        "a client does not ask its next broker for what publishers sent that the last one had not heard of",
+        _LOSSES + "test_who_leaves_a_broker_is_sent_what_that_had_not_heard_of",
+    ),
+    Mutant(
         "told-again-for-nothing",
         _CATCHING,
         "            since, waited = min(asker.told_at for asker in gap.askers.values()), 0.0\n",
@@ -1090,7 +1098,7 @@ _CATCHING_UP: Final = (
     Mutant(
         "behind-not-told",
         _CORE,
-        "            self.line.is_behind(answer.seconds)\n",
+        "            self.line.is_behind(answer.seconds, answer.unheard)\n",
         "            pass\n",
         "a client whose broker dies before it has caught up asks for nothing",
         _OF_CLIENT + "test_the_next_broker_is_asked_for_what_the_last_one_had_yet_to_send",
@@ -1098,8 +1106,8 @@ _CATCHING_UP: Final = (
     Mutant(
         "client-asks-for-nothing",
         _CORE,
-        "key, text, silent, age, were))",
-        "key, text, 0.0, age, were))",
+        "key, text, silent, age, were, self.line.unheard))",
+        "key, text, 0.0, age, were, 0.0))",
         "a client that goes to another broker is not sent what it missed",
     ),
     Mutant(

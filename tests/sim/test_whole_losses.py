@@ -118,6 +118,19 @@ def test_who_was_there_all_the_time_is_told_what_an_unknown_broker_of_a_publishe
     assert found.missed_in_vain == {}
 
 
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+@pytest.mark.parametrize("ending", [[Step("drain", (0, 5.12))], again(0)])
+@pytest.mark.parametrize("seconds", [20.0, 100.0])
+def test_who_leaves_a_broker_is_sent_what_that_had_not_heard_of(
+    ending: list[Step], seconds: float, protocol: str
+) -> None:
+    """c0 is at a new life of b0, of which b1 does not know; c1 comes from b1, which has died."""
+    steps = [*ending, wait(0.1), CUT, wait(seconds), *events(0, 1, 2, 3), wait(13.0), Step("crash", (1,))]
+    steps += [wait(1.0), Step("restart", (1, False)), wait(1.0), HEAL, wait(15.0)]
+    found = of_two(*steps, homes=(0, 0), others=((), (1,)), protocol=protocol)
+    assert (found.wrong, found.excused) == ([], {})
+
+
 def test_who_was_there_all_the_time_is_told_nothing_of_a_publisher_that_moves_on_and_on() -> None:
     steps: list[Step] = []
     for broker in (0, 1, 0, 1):

@@ -38,6 +38,7 @@ class Client:
         "names",
         "origin",
         "subscriptions",
+        "unheard_since",
     )
 
     def __init__(self, origin: str = "", grants: Grants = EVERYTHING, limits: Limits = NO_LIMITS) -> None:
@@ -58,6 +59,8 @@ class Client:
         self.came_at = 0.0
         self.missing_since: float | None = None
         """When it heard its last broker for the last time, if it may have missed events since."""
+        self.unheard_since = float("inf")
+        """Since when there may be publishers that its last broker had not heard of, if it may."""
 
     @classmethod
     def of(cls, message: LinkUp, now: float) -> "Client":

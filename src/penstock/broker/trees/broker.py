@@ -319,6 +319,7 @@ class Broker:
             # Who comes says once for each subscription what it has missed.
             if message.seconds and is_new:
                 client.missing_since = now - message.seconds
+                client.unheard_since = now - max(message.seconds, message.unheard)
                 self._catching.miss_for(link, trees, client.missing_since, at)
                 self._catching.miss_gone(link, predicate, client.missing_since, at)
 
@@ -367,6 +368,7 @@ class Broker:
                 self._advertising.forget(link, now, message.silent)
             else:
                 self._forget(link, now, message.silent)
+            self._catching.lose(link, now - message.silent, now)
         elif link in self._away:
             self._away.discard(link)
             self._subscribing.drop_all(link)
@@ -473,6 +475,7 @@ class Broker:
             if state.their_session is not None and now - state.heard_at > self._lease:
                 state.forget()
                 self._forget(link, now, now - state.heard_at)
+                self._catching.lose(link, state.heard_at, now)
                 if self._keep:
                     # It has to ask anew for what it wants, and for what it has missed meanwhile.
                     self._ups += 1

@@ -78,13 +78,15 @@ class Asker(NamedTuple):
 class Gap:
     """What may be missing of a tree, since when, and for whom."""
 
-    __slots__ = ("asked_at", "askers", "count", "left", "number", "since")
+    __slots__ = ("asked_at", "askers", "count", "left", "number", "since", "unheard_since")
 
     def __init__(self, since: float, left: Publisher) -> None:
         self.left = left
         """The publisher, as it was on this tree."""
         self.since = since
         """May be later than now: until then, events still come by the old path."""
+        self.unheard_since = float("inf")
+        """Since when events may be missing too, if the publisher was elsewhere before: they are asked for."""
         self.askers: dict[str, Asker] = {}
         """By their links."""
         self.number = 0
@@ -136,6 +138,10 @@ class Catching:
         """Whether a neighbour has told all that this broker is too young to know."""
         self._behind: dict[str, float] = {}
         """The clients that know that events are yet to come, and since when."""
+        self._unheard: dict[str, float] = {}
+        """The clients that know that there may be publishers which are unheard of here, and since when."""
+        self._apart: dict[str, tuple[float, float]] = {}
+        """When neighbours that are away were heard last, and until when that matters."""
 
     def asks(self, tree: Tree, link: str) -> bool:
         """Whether events of a tree that are sent again, and have passed here before, are for a link."""
@@ -161,10 +167,15 @@ class Catching:
 
     def miss_for(self, link: str, trees: Iterable[Tree], since: float, now: float) -> None:
         """A client may have missed events of trees: they passed here while it was elsewhere, or never did."""
-        self._knows_of(link, since)
+        client = self._clients[link]
+        if client.missing_since is not None:
+            self._knows_of(link, client.missing_since)
+            self._unheard.setdefault(link, client.unheard_since)
         for tree in trees:
             if self.is_on:
                 self._note(tree, since, link, Asker(0, since, now + ANSWERED_KEEPS * self._keep))
+                gap = self._gaps[tree]
+                gap.unheard_since = min(gap.unheard_since, max(client.unheard_since, self._first(tree)))
                 if self._weigh(tree):
                     self._ask(tree, now)
                 self.miss_earlier(link, tree, now)
@@ -230,8 +241,7 @@ class Catching:
                 self._weigh(tree)
 
     def _note(self, tree: Tree, since: float, link: str, asker: Asker, left: Publisher | None = None) -> None:
-        # Nobody has missed events of a tree from before it was there.
-        first = self._trees.planted_at(tree) - _PLANTED_SLACK_S
+        first = self._first(tree)
         if since < first < float("inf"):
             since, asker = first, asker._replace(since=max(asker.since, first))
         gap = self._gaps.get(tree)
@@ -246,6 +256,10 @@ class Catching:
             since, until = min(known.since, asker.since), min(known.until, asker.until)
             asker = Asker(asker.number, since, until, known.told_at)
         gap.askers[link] = asker
+
+    def _first(self, tree: Tree) -> float:
+        """When a tree was planted, at the earliest: nobody has missed events of it from before."""
+        return self._trees.planted_at(tree) - _PLANTED_SLACK_S
 
     def _close(self, tree: Tree) -> Gap:
         """Nothing of a tree is missing any more, or nobody will know."""
@@ -327,7 +341,7 @@ class Catching:
             return
         self._asked += 1
         gap.number = self._asked
-        seconds = max(0.0, now - gap.since)
+        seconds = max(0.0, now - min(gap.since, gap.unheard_since))
         if branch.way == HERE:
             self._outbox.effects.append(Replay(tree, gap.number, seconds))
         else:
@@ -351,22 +365,46 @@ class Catching:
             # Those that are gone may come back.
             for link, since in self._affected(tree).items():
                 behind[link] = min(behind.get(link, since), since)
-        for link in sorted(behind.keys() | self._behind.keys()):
+        apart_since = self._apart_since(now)
+        all_clients = self._clients.keys() if apart_since < now else set[str]()
+        for link in sorted(behind.keys() | self._behind.keys() | self._unheard.keys() | all_clients):
             client, since = self._clients.get(link), behind.get(link, float("inf"))
             if client is None:
-                del self._behind[link]
+                self._behind.pop(link, None)
+                self._unheard.pop(link, None)
                 continue
-            known = self._behind.get(link, float("inf"))
-            is_later = since > known and knows_gone and now - client.came_at > _LEARNT_S
-            if is_later and not self._subscribing.is_binding_for(link):
-                self._outbox.effects.append(Behind(link, 0.0))
-                self._behind[link] = known = float("inf")
+            known, unheard_before = (
+                self._behind.get(link, float("inf")),
+                self._unheard.get(link, float("inf")),
+            )
+            unheard = max(apart_since, client.wants_since)
+            is_settled = knows_gone and now - client.came_at > _LEARNT_S
+            is_settled = is_settled and not self._subscribing.is_binding_for(link)
+            self._unheard[link] = unheard if is_settled else min(unheard, unheard_before)
+            is_later = since > known and is_settled
+            if is_later:
+                self._say_behind(link, float("inf"), now)
+                del self._behind[link]
+                known = float("inf")
             # What waits on a line on the way seems to be of later, so that it is said more than once.
             if since < now and (since < known or now - since < ANSWERED_KEEPS * self._keep):
-                self._outbox.effects.append(Behind(link, now - since))
-                self._knows_of(link, since)
-            elif since == self._behind.get(link) == float("inf"):
-                del self._behind[link]
+                self._say_behind(link, since, now)
+            elif self._unheard[link] != unheard_before and not is_later:
+                self._say_behind(link, known, now)
+            if self._unheard[link] == float("inf"):
+                del self._unheard[link]
+
+    def _say_behind(self, link: str, since: float, now: float) -> None:
+        """Have a client know what is missing since a time, or that nothing is, if that is inf."""
+        unheard = max(0.0, now - self._unheard.get(link, now))
+        self._outbox.effects.append(Behind(link, max(0.0, now - since), unheard))
+        if since < now:
+            self._knows_of(link, since)
+
+    def _apart_since(self, now: float) -> float:
+        """Since when publishers may have come behind neighbours that are away, unheard of here."""
+        self._apart = {link: apart for link, apart in self._apart.items() if apart[1] > now}
+        return min((since for since, _until in self._apart.values()), default=float("inf"))
 
     def _knows_of(self, link: str, since: float) -> None:
         """A client knows that events are yet to come since a time."""
@@ -472,8 +510,7 @@ class Catching:
         """Events of a tree are missing since lately: have clients know at once."""
         for link, since in self._affected(tree).items():
             if since < now:
-                self._outbox.effects.append(Behind(link, now - since))
-                self._knows_of(link, since)
+                self._say_behind(link, since, now)
 
     def _affected(self, tree: Tree) -> dict[str, float]:
         """The clients that may be missing events of a tree, and since when that they were not told of."""
@@ -492,8 +529,21 @@ class Catching:
         if tree in self._gaps:
             self._ask(tree, now)
 
+    def lose(self, link: str, since: float, now: float) -> None:
+        """A neighbour was heard last at a time; until it is back, publishers may come there, unheard of here.
+
+        One that stays away for as long as answers are waited for has gone for good.
+        """
+        if self.is_on:
+            known, _until = self._apart.get(link, (since, now))
+            self._apart[link] = min(since, known), now + ANSWERED_KEEPS * self._keep
+            self._tell_behind(now)
+
     def on_sync(self, link: str, now: float) -> None:
         """A neighbour may have forgotten what it was asked."""
+        if link in self._apart:
+            # It has said which trees there are, and what is missing of them is asked for soon.
+            self._apart[link] = self._apart[link][0], now + _LEARNT_S
         for tree in [tree for tree in self._gaps if tree in self._trees.through(link)]:
             self._ask(tree, now)
 

@@ -150,7 +150,7 @@ class ClientCore:
             (made_at, _text), *before = self._made[key]
             age = max(0.0, now - made_at)
             were = tuple(Before(max(0.0, now - at), was) for at, was in before)
-            self._say(Want(_RESTATED if key == last else 0, key, text, silent, age, were))
+            self._say(Want(_RESTATED if key == last else 0, key, text, silent, age, were, self.line.unheard))
         for request, _on_done, _on_failed in self._asked.values():
             if isinstance(request, Offer):
                 request = self._offer(request.request, request.key, request.filter)
@@ -203,7 +203,7 @@ class ClientCore:
         elif isinstance(answer, Notify):
             self.line.notify(answer.kind, answer.text, answer.count)
         elif isinstance(answer, Behind):
-            self.line.is_behind(answer.seconds)
+            self.line.is_behind(answer.seconds, answer.unheard)
         elif isinstance(answer, Traced):
             if answer.trace in self._reports:
                 self._reports[answer.trace] = answer.json

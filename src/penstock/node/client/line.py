@@ -102,6 +102,8 @@ class Line:
         """When something was last heard by a connection that is lost."""
         self._missing_since = float("inf")
         """Since when events may be missing, until a broker says that all have come."""
+        self._unheard_since = float("inf")
+        """Since when there may be publishers that the last broker had not heard of."""
 
     @property
     def is_connected(self) -> bool:
@@ -234,18 +236,22 @@ class Line:
                 text += f"; {sent_again:,} events were published again"
         self.notify("reconnected", text, sent_again)
 
-    def is_behind(self, seconds: float) -> None:
+    @property
+    def unheard(self) -> float:
+        """For how many seconds there may be publishers that the last broker had not heard of."""
+        return max(0.0, self._world.time() - self._unheard_since)
+
+    def is_behind(self, seconds: float, unheard: float = 0.0) -> None:
         """Events of the last seconds are yet to come: whichever broker is next is asked for them.
 
         With 0, all have come, or clients have been told of the others. Nothing else ends it: the broker that
         said so may be the last that knows, and may die.
         """
-        if not seconds:
-            self._missing_since = float("inf")
-            return
         now = self._world.time()
         # If this process stood still, that was said long ago.
-        self._missing_since = min(self._missing_since, now - seconds - self._standstill.seconds(now))
+        said_at = now - self._standstill.seconds(now)
+        self._missing_since = min(self._missing_since, said_at - seconds) if seconds else float("inf")
+        self._unheard_since = min(self._unheard_since, said_at - unheard) if unheard else float("inf")
 
     def _silent(self) -> float:
         """For how long events may be missing, now that there is a new session."""
