@@ -1003,6 +1003,22 @@ _CATCHING_UP: Final = (
         _LOSSES + "test_who_leaves_a_broker_is_sent_what_that_had_not_heard_of",
     ),
     Mutant(
+        "withdrawn-is-forgotten",
+        _CORE,
+        "        self._withdrawn[key] = text\n",
+        "        pass\n",
+        "a publisher does not report what was acknowledged under what it has withdrawn",
+        _LOSSES + "test_who_was_away_is_told_what_a_publisher_that_withdrew_reports",
+    ),
+    Mutant(
+        "reports-end-with-their-tree",
+        _BROKER,
+        "        if self._keep and (used or (self._advertisements and self.trees.publisher(tree).acked)):\n",
+        "        if self._keep and used:\n",
+        "what a publisher reports and withdraws is forgotten before those who were away are back",
+        _LOSSES + "test_who_was_away_is_told_what_a_publisher_that_withdrew_reports",
+    ),
+    Mutant(
         "told-again-for-nothing",
         _CATCHING,
         "            since, waited = min(asker.told_at for asker in gap.askers.values()), 0.0\n",

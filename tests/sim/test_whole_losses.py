@@ -118,6 +118,17 @@ def test_who_was_there_all_the_time_is_told_what_an_unknown_broker_of_a_publishe
     assert found.missed_in_vain == {}
 
 
+@pytest.mark.parametrize("seconds", [1.0, 40.0])
+def test_who_was_away_is_told_what_a_publisher_that_withdrew_reports(seconds: float) -> None:
+    """c0 withdraws what it advertised; b0, which keeps its events for c1, is drained before b1 is back."""
+    steps = [wait(8.0), Step("crash", (1,)), wait(9.0), *events(0, 1, 2, 3), wait(3.0)]
+    steps += [Step("unadvertise", (0, "a")), wait(1.0), Step("drain", (0, 4.46)), wait(seconds)]
+    found = of_two(*steps, Step("restart", (1, False)), wait(30.0), homes=(1, 1), others=((0,), ()))
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+    assert found.missed_in_vain == {}
+
+
 @pytest.mark.parametrize("protocol", ["trees", "flood"])
 @pytest.mark.parametrize("ending", [[Step("drain", (0, 5.12))], again(0)])
 @pytest.mark.parametrize("seconds", [20.0, 100.0])

@@ -189,7 +189,8 @@ class Catching:
         """
         client, publisher = self._clients[link], self._trees.publisher(tree)
         origin, turn, _acked = publisher
-        if not origin or turn <= _FIRST_TURN:
+        if not origin or turn <= _FIRST_TURN or origin.startswith(f"{client.origin}/"):
+            # Of what it has published itself, nothing was acknowledged before it had dealt with it.
             return
         since = client.missing_since
         has_come = since is not None and now - client.came_at <= 2 * self._keep
