@@ -383,8 +383,8 @@ _FAILOVER: Final = (
     Mutant(
         "advertisements-not-restated",
         _CORE,
-        "            self._say(self._offer(0, key, text))\n",
-        "            pass\n",
+        "self.advertised.items():\n            self._say(self._offer(0, key, text))\n",
+        "self.advertised.items():\n            pass\n",
         "a new broker is not told what a client publishes",
     ),
     Mutant(
@@ -1107,8 +1107,8 @@ _CATCHING_UP: Final = (
     Mutant(
         "tree-felled-at-once",
         _BROKER,
-        "        if self._keep and tree in self._forwarding.published:\n",
-        "        if False:\n",
+        "        if self._keep and (used or ",
+        "        if False and (used or ",
         "what a publisher that left had published cannot be asked for",
     ),
     Mutant(
