@@ -1019,6 +1019,14 @@ _CATCHING_UP: Final = (
         _LOSSES + "test_who_was_away_is_told_what_a_publisher_that_withdrew_reports",
     ),
     Mutant(
+        "the-young-have-heard-of-all",
+        _CATCHING,
+        "            if is_young:\n",
+        "            if False:\n",
+        "a broker that has just started, alone, has its clients take it that nothing is missing",
+        _LOSSES + "test_a_client_of_a_broker_that_started_anew_twice_while_cut_off_is_sent_what_was_missed",
+    ),
+    Mutant(
         "told-again-for-nothing",
         _CATCHING,
         "            since, waited = min(asker.told_at for asker in gap.askers.values()), 0.0\n",

@@ -97,6 +97,15 @@ def test_brokers_that_both_started_anew_while_apart_send_each_other_what_was_mis
     assert (found.wrong, found.excused) == ([], {})
 
 
+@pytest.mark.parametrize("seconds", [20.0, 100.0, 200.0])
+def test_a_client_of_a_broker_that_started_anew_twice_while_cut_off_is_sent_what_was_missed(
+    seconds: float,
+) -> None:
+    steps = [CUT, wait(5.0), *again(1), wait(seconds), *events(0, 1, 2, 3), wait(5.0), *again(1), wait(3.0)]
+    found = of_two(*steps, HEAL, wait(10.0))
+    assert (found.wrong, found.excused) == ([], {})
+
+
 def test_flood_a_new_node_has_nothing_sent_again_to_others() -> None:
     """b1 has not met b2 since it was started itself, long ago."""
     steps = [Step("crash", (2,)), *again(1), wait(400.0), *events(0, *range(20)), wait(240.0)]

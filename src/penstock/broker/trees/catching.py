@@ -367,6 +367,8 @@ class Catching:
             for link, since in self._affected(tree).items():
                 behind[link] = min(behind.get(link, since), since)
         apart_since = self._apart_since(now)
+        # What nobody has told to a broker that has just started, it may have yet to hear.
+        is_young = not self._is_taught and now - self._began_at < ANSWERED_KEEPS * self._keep
         all_clients = self._clients.keys() if apart_since < now else set[str]()
         for link in sorted(behind.keys() | self._behind.keys() | self._unheard.keys() | all_clients):
             client, since = self._clients.get(link), behind.get(link, float("inf"))
@@ -379,6 +381,8 @@ class Catching:
                 self._unheard.get(link, float("inf")),
             )
             unheard = max(apart_since, client.wants_since)
+            if is_young:
+                unheard = min(unheard, client.unheard_since)
             is_settled = knows_gone and now - client.came_at > _LEARNT_S
             is_settled = is_settled and not self._subscribing.is_binding_for(link)
             self._unheard[link] = unheard if is_settled else min(unheard, unheard_before)
