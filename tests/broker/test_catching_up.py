@@ -112,11 +112,23 @@ def test_a_broker_that_has_just_started_is_told_what_its_clients_may_miss(is_tol
     if not is_told_first:
         case.meet(Y, gone=gone, knows_gone=True)
     case.tick(8.0)
-    assert "c" not in case.behind
+    assert case.behind["c"] >= 8.0
     assert case.behind["d"] == 0
     case.tick(3 * KEEP)
     # Nobody has said anything of it.
     assert case.missed == [("c", 0, "unreachable")]
+
+
+def test_a_client_that_comes_is_behind_for_as_long_as_it_was_before() -> None:
+    """Nobody has answered for what it missed before it came."""
+    case = Case()
+    case.meet(X, Y, knows_gone=True)
+    case.tick(20.0)
+    case.say(LinkDown(silent=1.0), "n")
+    case.come("c", "x = 1", silent=10.0)
+    for seconds in (6.0, 12.0, 40.0):
+        case.tick(20.0 + seconds - case.now)
+        assert case.behind["c"] == pytest.approx(10.0 + seconds, abs=0.1)
 
 
 def test_a_broker_that_has_just_started_does_not_trust_others_that_have() -> None:

@@ -5,11 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.broker.clients import Client, Clients
-from penstock.broker.effects import UNKNOWN
+from penstock.broker.effects import UNKNOWN, Behind
 from penstock.broker.flood.losses import Losses
 from penstock.broker.flood.messages import Ended, Life, Publishes, Whereabouts
 from penstock.broker.flood.whereabouts import Register
+from penstock.broker.local import LinkUp, Tick
+from penstock.broker.needs import Scan
+from penstock.broker.protocols import CoreSettings, protocol_named
 from penstock.broker.publishers import Publisher
+from penstock.filters.parsing import parse
+from penstock.wire.messages import Subscribe
 
 KEEP, LINGER = 60.0, 4.0
 DEAD = ("x", 1)
@@ -159,3 +164,16 @@ def test_a_node_that_is_there_after_all_has_lost_nothing() -> None:
     node.register.learn(Whereabouts((Life("x", 1, 2),)), 25.0)
     assert node.told(400.0) == []
     assert list(node.losses.all(400.0)) == []
+
+
+def test_clients_know_when_nothing_is_missing_any_more() -> None:
+    node = protocol_named("flood").make("x", Scan(), CoreSettings(keep=KEEP, linger=LINGER))
+    node.handle(LinkUp(client=True), "reader", 0.0)
+    node.handle(Subscribe(1, parse("x = 1"), seconds=20.0), "reader", 0.0)
+
+    def said(now: float) -> list[float]:
+        return [one.seconds for one in node.handle(Tick(), "", now) if isinstance(one, Behind)]
+
+    assert said(KEEP - 1.0) == [KEEP - 1.0 + 20.0]
+    assert said(KEEP + 1.0) == [0.0]
+    assert said(KEEP + 2.0) == []

@@ -64,6 +64,7 @@ _CONNECTION: Final = "node/connection.py"
 _LINKS: Final = "node/links.py"
 _BURDENED: Final = "tests/sim/test_whole_burdens.py::"
 _PLANS: Final = "tests/sim/test_whole_plans.py::"
+_LOSSES: Final = "tests/sim/test_whole_losses.py::"
 
 _OF_SESSIONS: Final = "tests/wire/test_sessions.py::"
 _OF_TURNS: Final = "tests/node/test_turns.py::"
@@ -383,8 +384,8 @@ _FAILOVER: Final = (
     Mutant(
         "advertisements-not-restated",
         _CORE,
-        "            self._say(self._offer(0, key, text))\n",
-        "            pass\n",
+        "self.advertised.items():\n            self._say(self._offer(0, key, text))\n",
+        "self.advertised.items():\n            pass\n",
         "a new broker is not told what a client publishes",
     ),
     Mutant(
@@ -777,9 +778,9 @@ _LEASES: Final = (
     ),
     Mutant(
         "all-behind-for-one-tree",
-        "broker/trees/catching.py",
-        "behind |= self._affected(tree)",
-        "behind |= dict.fromkeys(self._clients, 0.0)",
+        _CATCHING,
+        "self._affected(tree).items():\n                behind[link] =",
+        "dict.fromkeys(self._clients, 0.0).items():\n                behind[link] =",
         "one tree that is gone keeps all clients behind",
         _OF_CATCHING_UP + "test_who_wants_nothing_of_a_tree_that_is_gone_is_not_behind_because_of_it",
     ),
@@ -955,6 +956,110 @@ _CATCHING_UP: Final = (
         _PLANS + "test_a_subscribers_broker_that_stands_still_misses_nothing",
     ),
     Mutant(
+        "behind-forgotten-by-clients",
+        _LINE,
+        "        self._missing_since = min(self._missing_since, self._heard_at - _SILENT_SLACK)\n",
+        "        self._missing_since = self._heard_at - _SILENT_SLACK\n",
+        "a client asks its next broker only for what it missed since it heard the last one",
+        _LOSSES + "test_a_client_remembers_what_its_broker_was_missing_when_that_had_forgotten_the_path",
+    ),
+    Mutant(
+        "behind-reachable-only",
+        _CATCHING,
+        "            # Those that are gone may come back.\n",
+        "            if tree not in self._trees:\n                continue\n",
+        "a client takes it that nothing is missing of a publisher that was out of reach for long",
+        _LOSSES + "test_a_client_remembers_what_its_broker_was_missing_when_that_had_forgotten_the_path",
+    ),
+    Mutant(
+        "gap-ends-when-told",
+        _CATCHING,
+        "            if tree not in self._trees and (is_harmless or gap.count):\n",
+        "            if tree not in self._trees:\n",
+        "what is missed after a client was told that nobody knows is lost when its broker dies",
+        _LOSSES + "test_what_is_missed_after_a_client_was_told_is_sent_to_it_though_its_broker_has_died",
+    ),
+    Mutant(
+        "reports-after-a-notice-ignored",
+        _CATCHING,
+        "                self._tell_again(self._gaps[other], now)\n",
+        "                pass\n",
+        "what died with a broker after clients were told that nobody knows is told to nobody",
+        _LOSSES + "test_what_is_acknowledged_after_a_client_was_told_is_told_when_the_publisher_says_so",
+    ),
+    Mutant(
+        "reports-for-newcomers-only",
+        _CATCHING,
+        "        if since is None or not has_come:\n            since = client.wants_since\n",
+        "        if since is None or not has_come:\n            return\n",
+        "a client that has been there for long is not told what died with a broker that nobody had heard of",
+        _LOSSES + "test_who_was_there_all_the_time_is_told_what_an_unknown_broker_of_a_publisher_took",
+    ),
+    Mutant(
+        "neighbours-that-are-away-know-nobody-else",
+        _CATCHING,
+        "            unheard = max(apart_since, client.wants_since)\n",
+        '            unheard = float("inf")\n',
+        "a client does not ask its next broker for what publishers sent that the last one had not heard of",
+        _LOSSES + "test_who_leaves_a_broker_is_sent_what_that_had_not_heard_of",
+    ),
+    Mutant(
+        "withdrawn-is-forgotten",
+        _CORE,
+        "        self._withdrawn[key] = text\n",
+        "        pass\n",
+        "a publisher does not report what was acknowledged under what it has withdrawn",
+        _LOSSES + "test_who_was_away_is_told_what_a_publisher_that_withdrew_reports",
+    ),
+    Mutant(
+        "reports-end-with-their-tree",
+        _BROKER,
+        "        if self._keep and (used or (self._advertisements and self.trees.publisher(tree).acked)):\n",
+        "        if self._keep and used:\n",
+        "what a publisher reports and withdraws is forgotten before those who were away are back",
+        _LOSSES + "test_who_was_away_is_told_what_a_publisher_that_withdrew_reports",
+    ),
+    Mutant(
+        "the-young-have-heard-of-all",
+        _CATCHING,
+        "            if is_young:\n",
+        "            if False:\n",
+        "a broker that has just started, alone, has its clients take it that nothing is missing",
+        _LOSSES + "test_a_client_of_a_broker_that_started_anew_twice_while_cut_off_is_sent_what_was_missed",
+    ),
+    Mutant(
+        "told-again-for-nothing",
+        _CATCHING,
+        "            since, waited = min(asker.told_at for asker in gap.askers.values()), 0.0\n",
+        "            pass\n",
+        "a client is told again of what it was told of",
+        _LOSSES + "test_who_was_told_is_not_told_again_of_the_same",
+    ),
+    Mutant(
+        "flood-strangers-missed-nothing",
+        "broker/flood/node.py",
+        '            self._missing[link] = self._began_at, float("inf")\n',
+        "            pass\n",
+        "a node that has just started does not ask a neighbour for what it missed since then",
+        _LOSSES + "test_brokers_that_both_started_anew_while_apart_send_each_other_what_was_missed",
+    ),
+    Mutant(
+        "flood-newcomers-taken-for-apart",
+        "broker/flood/node.py",
+        "        if link not in self._lives and (is_young or not self.links):\n",
+        "        if link not in self._lives:\n",
+        "whenever a node joins the network, clients are told of what was dropped long ago",
+        _LOSSES + "test_flood_a_new_node_has_nothing_sent_again_to_others",
+    ),
+    Mutant(
+        "flood-behind-for-ever",
+        "broker/flood/node.py",
+        "                effects.append(Behind(link, 0.0))\n",
+        "                pass\n",
+        "a client asks each further node for what it had long ago",
+        "tests/broker/test_flood_losses.py::test_clients_know_when_nothing_is_missing_any_more",
+    ),
+    Mutant(
         "catch-up-not-passed-on",
         _CATCHING,
         "            self._subscribing.ask_behind(branch.way, CatchUp(tree, gap.number, seconds), now)\n",
@@ -1035,14 +1140,14 @@ _CATCHING_UP: Final = (
     Mutant(
         "tree-felled-at-once",
         _BROKER,
-        "        if self._keep and tree in self._forwarding.published:\n",
-        "        if False:\n",
+        "        if self._keep and (used or ",
+        "        if False and (used or ",
         "what a publisher that left had published cannot be asked for",
     ),
     Mutant(
         "behind-not-told",
         _CORE,
-        "            self.line.is_behind(answer.seconds)\n",
+        "            self.line.is_behind(answer.seconds, answer.unheard)\n",
         "            pass\n",
         "a client whose broker dies before it has caught up asks for nothing",
         _OF_CLIENT + "test_the_next_broker_is_asked_for_what_the_last_one_had_yet_to_send",
@@ -1050,8 +1155,8 @@ _CATCHING_UP: Final = (
     Mutant(
         "client-asks-for-nothing",
         _CORE,
-        "key, text, silent, age, were))",
-        "key, text, 0.0, age, were))",
+        "key, text, silent, age, were, self.line.unheard))",
+        "key, text, 0.0, age, were, 0.0))",
         "a client that goes to another broker is not sent what it missed",
     ),
     Mutant(

@@ -38,6 +38,7 @@ class Client:
         "names",
         "origin",
         "subscriptions",
+        "unheard_since",
     )
 
     def __init__(self, origin: str = "", grants: Grants = EVERYTHING, limits: Limits = NO_LIMITS) -> None:
@@ -58,6 +59,8 @@ class Client:
         self.came_at = 0.0
         self.missing_since: float | None = None
         """When it heard its last broker for the last time, if it may have missed events since."""
+        self.unheard_since = float("inf")
+        """Since when there may be publishers that its last broker had not heard of, if it may."""
 
     @classmethod
     def of(cls, message: LinkUp, now: float) -> "Client":
@@ -65,6 +68,11 @@ class Client:
         client = cls(message.origin, message.grants, message.limits)
         client.came_at = now
         return client
+
+    @property
+    def wants_since(self) -> float:
+        """Since when it has been here, and has wanted anything."""
+        return max(self.came_at, min((made[-1].at for made in self.made.values()), default=float("inf")))
 
     def make(self, message: Subscribe, now: float) -> None:
         """A subscription was made or changed, or is the one that a client had at an earlier broker."""

@@ -86,10 +86,14 @@ class Behind(msgspec.Struct, frozen=True, gc=False):
 
     Said again every few seconds for as long as that is so. Should this node die before they have come, the
     client asks the next one for them. With 0, all have come.
+
+    `unheard`: for so long, publishers may have come elsewhere of which this node has not heard. The client
+    asks the next one for what they published since, should that know them; else nobody is told of it.
     """
 
     link: str
     seconds: float
+    unheard: float = 0.0
 
 
 Effect: TypeAlias = Send | Deliver | Refuse | Wake | Keep | Replay | Missed | Behind

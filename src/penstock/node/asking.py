@@ -113,7 +113,8 @@ def _advertise(request: Offer, predicate: Predicate) -> Advertise:
 
 def _subscribe(request: Want, predicate: Predicate, pace: Pace = no_pace) -> Subscribe:
     before = tuple((one.age, _predicate(one.filter, pace)) for one in request.before)
-    return Subscribe(request.key, predicate, seconds=request.seconds, age=request.age, before=before)
+    seconds, unheard = request.seconds, request.unheard
+    return Subscribe(request.key, predicate, seconds=seconds, age=request.age, before=before, unheard=unheard)
 
 
 def _predicate(text: str, pace: Pace = no_pace) -> Predicate:

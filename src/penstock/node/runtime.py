@@ -448,7 +448,7 @@ class Runtime:
         elif isinstance(effect, Behind):
             # Not urgent: that all has come is true only behind what has.
             self._telling.tell(link)
-            link.session.push_message(write_answer(requests.Behind(effect.seconds)))
+            link.session.push_message(write_answer(requests.Behind(effect.seconds, effect.unheard)))
             self.dirty[link] = None
         elif isinstance(effect, Deliver):
             self._send_block(link, effect.events.as_block(), custody, now, frame)

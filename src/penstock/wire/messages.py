@@ -126,8 +126,9 @@ class Subscribe(Message, frozen=True, gc=False):
     """Events of these trees that match the filter are wanted where this comes from.
 
     What is known under the key is replaced; what is known under the keys in `replaces` is taken back. A
-    client that comes back after a failure says for how many `seconds` it has heard nothing, how many
-    seconds ago (`age`) the subscription was made or changed, and the same of what it was `before`.
+    client that comes back after a failure says for how many `seconds` it has heard nothing, for how many
+    seconds its last broker had not heard of all publishers (`unheard`), how many seconds ago (`age`) the
+    subscription was made or changed, and the same of what it was `before`.
     """
 
     work: ClassVar[str] = "subscribe"
@@ -139,6 +140,7 @@ class Subscribe(Message, frozen=True, gc=False):
     seconds: float = 0.0
     age: float = 0.0
     before: tuple[tuple[float, Predicate], ...] = ()
+    unheard: float = 0.0
 
     def brief(self, text: TextOf) -> Brief:  # noqa: D102 - as in Message
         brief: Brief = {"filter": text(self.filter)}

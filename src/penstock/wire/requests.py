@@ -37,7 +37,8 @@ class Before(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
 class Want(_Request, frozen=True, tag="want"):
     """Subscribe, or have another filter under the same key.
 
-    Who comes back after a failure says for how many seconds it has heard nothing, and is sent what it missed;
+    Who comes back after a failure says for how many seconds it has heard nothing, and is sent what it missed,
+    also of publishers that its last broker had not heard of for longer (`unheard`);
     but for what is older than the subscription, which was made or changed `age` seconds ago, and of what is
     older than a change, what it wanted `before` too; the last change first.
     """
@@ -47,6 +48,7 @@ class Want(_Request, frozen=True, tag="want"):
     seconds: _Seconds = 0.0
     age: _Seconds = 0.0
     before: Annotated[tuple[Before, ...], msgspec.Meta(max_length=BEFORE_MAX)] = ()
+    unheard: _Seconds = 0.0
 
 
 class Unwant(_Request, frozen=True, tag="unwant"):
@@ -137,6 +139,7 @@ class Behind(_Answer, frozen=True, tag="behind"):
     """
 
     seconds: float
+    unheard: float = 0.0
 
 
 Answer: TypeAlias = Done | Denied | Rejected | Notify | Traced | Behind

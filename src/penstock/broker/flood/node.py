@@ -20,7 +20,7 @@ from penstock.broker.flood.whereabouts import Register
 from penstock.broker.forwarding import EVERYTHING, Forwarding
 from penstock.broker.local import LinkDown, LinkUp, Replayed, Tick
 from penstock.broker.needs import Matching
-from penstock.broker.publishers import Publisher
+from penstock.broker.publishers import ANSWERED_KEEPS, Publisher
 from penstock.broker.table import Entry, Table
 from penstock.errors import PenstockError
 from penstock.filters.languages import sql
@@ -102,8 +102,12 @@ class FloodNode:
         when to go on asking for it."""
         self._away: dict[str, float] = {}
         """The neighbours that are away, and since when; of those who stay away, clients are told."""
+        self._began_at = float("inf")
+        """When something happened here for the first time."""
         self._lives: dict[str, int] = {}
         """Of each neighbour, which life it was last seen in."""
+        self._behind: set[str] = set()
+        """The clients that know that events are yet to come."""
         self._replays: dict[int, Apart] = {}
         self._clients = Clients()
         self._register = Register(name, incarnation, keep)
@@ -121,6 +125,7 @@ class FloodNode:
     def handle(self, message: Message | Block, link: str, now: float) -> list[Effect]:
         """Take a message that came over a link; return what is to be done about it."""
         effects: list[Effect] = []
+        self._began_at = min(self._began_at, now)
         if isinstance(message, Publish | Block):
             self._forwarding.on_events(message, link, effects, now)
         elif isinstance(message, LinkUp | LinkDown):
@@ -180,6 +185,7 @@ class FloodNode:
         if message.client:
             self._clients[link] = Client.of(message, now)
         else:
+            self._meet(link, now)
             self.links.add(link)
             self._on_life(link, message.incarnation, now, effects)
             if link in self._missing:
@@ -188,6 +194,15 @@ class FloodNode:
                 effects += [Send(link, known) for known in self._register.all(now)]
                 effects += [Send(link, ended) for ended in self._losses.all(now)]
             self._ask(now, effects)
+
+    def _meet(self, link: str, now: float) -> None:
+        """A neighbour that was not there in this life has been apart for as long as that lasts.
+
+        One that comes to a network that has been there for long is new, and has nothing for anybody here.
+        """
+        is_young = now - self._began_at < ANSWERED_KEEPS * self._keep
+        if link not in self._lives and (is_young or not self.links):
+            self._missing[link] = self._began_at, float("inf")
 
     def _on_tick(self, now: float, effects: list[Effect]) -> None:
         self._forwarding.on_tick()
@@ -214,14 +229,21 @@ class FloodNode:
     def _tell_clients(self, now: float, effects: list[Effect]) -> None:
         """Have clients know what may be missing, as long as that is not certain to have come."""
         since = self._since(now)
-        for link in self._clients if self._keep else ():
+        self._behind &= self._clients.keys()
+        for link in self._clients:
             earliest = min(since, self._losses.since(link))
-            if earliest < now:
+            if earliest < now and self._keep:
                 effects.append(Behind(link, now - earliest))
+                self._behind.add(link)
+            elif link in self._behind:
+                # It asks its next broker for no more than what it misses then.
+                effects.append(Behind(link, 0.0))
+                self._behind.discard(link)
 
     def _on_back(self, link: str, since: float, now: float, effects: list[Effect]) -> None:
         """A client has come that may have missed events since a time, at another node or here."""
         self._missing[link] = since, now + self._keep
+        self._behind.add(link)
         self._clients[link].missing_since = since
         self._losses.come(link, since)
         self._ask(now, effects)

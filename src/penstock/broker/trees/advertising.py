@@ -90,7 +90,7 @@ class Advertising:
         known, lost_since = self._trees.get(tree), self._trees.lost_since(tree)
         before = self._trees.plant(tree, predicate, epoch, way, publisher, now - age)
         self._outbox.tell_all(self._advertise(tree, self._trees[tree], now), way)
-        self._catching.heed(tree, publisher)
+        self._catching.heed(tree, publisher, now)
         # What may be missing from here on: nothing while the old way is still there.
         since = now
         if before != way:

@@ -134,6 +134,8 @@ class Broker:
         self._forwarding = Forwarding(pathways, clients, matching, keeps=keep > 0)
         self._keep = keep
         self._retiring: dict[Tree, float] = {}
+        self._unused: set[Tree] = set()
+        """Those of them that nothing was published on: they say what earlier brokers have acknowledged."""
         self._wakes_at = float("inf")
         self._handlers: Final[dict[type, Callable[..., None]]] = {
             Advertise: self._on_client_advertise,
@@ -256,15 +258,21 @@ class Broker:
     def _on_ending(self, _message: Ending, _link: str, now: float) -> None:
         """Whoever has yet to catch up with what was published here will not, and should know."""
         for tree in sorted(self.trees.through(HERE)):
-            used = tree in self._forwarding.published or tree in self._retiring
+            used = tree in self._forwarding.published or tree in self._retiring.keys() - self._unused
             self._advertising.fell(tree, now, used=used, ended=True)
 
     # Clients
 
     def _retire(self, tree: Tree, now: float) -> None:
-        """Nothing more is published on a tree; it stays for those who have yet to catch up with it."""
-        if self._keep and tree in self._forwarding.published:
+        """Nothing more is published on a tree; it stays for those who have yet to catch up with it.
+
+        So does what its publisher has said of its earlier brokers, for those who are not back yet.
+        """
+        used = tree in self._forwarding.published
+        if self._keep and (used or (self._advertisements and self.trees.publisher(tree).acked)):
             self._forwarding.published.discard(tree)
+            if not used:
+                self._unused.add(tree)
             self._retiring[tree] = now + ANSWERED_KEEPS * self._keep
             if len(self._retiring) > _RETIRING_MAX:
                 self._fell_retired(min(self._retiring.values()))
@@ -275,7 +283,9 @@ class Broker:
     def _fell_retired(self, now: float) -> None:
         for tree in [tree for tree, at in self._retiring.items() if at <= now]:
             del self._retiring[tree]
-            self._advertising.fell(tree, now, used=True)
+            used = tree not in self._unused
+            self._unused.discard(tree)
+            self._advertising.fell(tree, now, used=used)
 
     def _refuse(self, link: str, why: str) -> None:
         self._outbox.effects.append(Refuse(link, why))
@@ -319,6 +329,7 @@ class Broker:
             # Who comes says once for each subscription what it has missed.
             if message.seconds and is_new:
                 client.missing_since = now - message.seconds
+                client.unheard_since = now - max(message.seconds, message.unheard)
                 self._catching.miss_for(link, trees, client.missing_since, at)
                 self._catching.miss_gone(link, predicate, client.missing_since, at)
 
@@ -367,6 +378,7 @@ class Broker:
                 self._advertising.forget(link, now, message.silent)
             else:
                 self._forget(link, now, message.silent)
+            self._catching.lose(link, now - message.silent, now)
         elif link in self._away:
             self._away.discard(link)
             self._subscribing.drop_all(link)
@@ -473,6 +485,7 @@ class Broker:
             if state.their_session is not None and now - state.heard_at > self._lease:
                 state.forget()
                 self._forget(link, now, now - state.heard_at)
+                self._catching.lose(link, state.heard_at, now)
                 if self._keep:
                     # It has to ask anew for what it wants, and for what it has missed meanwhile.
                     self._ups += 1

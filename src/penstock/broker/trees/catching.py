@@ -58,21 +58,35 @@ class Asker(NamedTuple):
     number: int
     """Of its own question."""
     since: float
-    """When its path was broken; what it asks for may be older, of a tree that is new to it."""
+    """Since when it may be missing something."""
     until: float
-    """When it is told that it may have missed events, unless there is a path then."""
+    """When it is told that it may have missed events, unless there is a path then; inf if it has been."""
+    told_at: float = float("-inf")
+    """When it was told last: what it may have missed before is settled."""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it has been told, and is told nothing more unless there is news."""
+        return self.told_at > float("-inf") and self.until == float("inf")
+
+    @property
+    def behind_since(self) -> float:
+        """Since when something may be missing that it has not been told of."""
+        return max(self.since, self.told_at)
 
 
 class Gap:
     """What may be missing of a tree, since when, and for whom."""
 
-    __slots__ = ("asked_at", "askers", "count", "left", "number", "since")
+    __slots__ = ("asked_at", "askers", "count", "left", "number", "since", "unheard_since")
 
     def __init__(self, since: float, left: Publisher) -> None:
         self.left = left
         """The publisher, as it was on this tree."""
         self.since = since
         """May be later than now: until then, events still come by the old path."""
+        self.unheard_since = float("inf")
+        """Since when events may be missing too, if the publisher was elsewhere before: they are asked for."""
         self.askers: dict[str, Asker] = {}
         """By their links."""
         self.number = 0
@@ -122,8 +136,12 @@ class Catching:
         """Whether a publisher has said lately what was acknowledged."""
         self._is_taught = False
         """Whether a neighbour has told all that this broker is too young to know."""
-        self._behind: set[str] = set()
-        """The clients that know that events are yet to come."""
+        self._behind: dict[str, float] = {}
+        """The clients that know that events are yet to come, and since when."""
+        self._unheard: dict[str, float] = {}
+        """The clients that know that there may be publishers which are unheard of here, and since when."""
+        self._apart: dict[str, tuple[float, float]] = {}
+        """When neighbours that are away were heard last, and until when that matters."""
 
     def asks(self, tree: Tree, link: str) -> bool:
         """Whether events of a tree that are sent again, and have passed here before, are for a link."""
@@ -145,33 +163,44 @@ class Catching:
                 self._note(tree, since, OWN, Asker(0, since, now + ANSWERED_KEEPS * self._keep))
                 if self._weigh(tree):
                     self._ask(tree, now)
-                    self._tell_clients([tree], now)
+                    self._tell_clients(tree, now)
 
     def miss_for(self, link: str, trees: Iterable[Tree], since: float, now: float) -> None:
         """A client may have missed events of trees: they passed here while it was elsewhere, or never did."""
-        self._behind.add(link)
+        client = self._clients[link]
+        if client.missing_since is not None:
+            self._knows_of(link, client.missing_since)
+            self._unheard.setdefault(link, client.unheard_since)
         for tree in trees:
             if self.is_on:
-                self._note(tree, since, link, Asker(0, now, now + ANSWERED_KEEPS * self._keep))
+                self._note(tree, since, link, Asker(0, since, now + ANSWERED_KEEPS * self._keep))
+                gap = self._gaps[tree]
+                gap.unheard_since = min(gap.unheard_since, max(client.unheard_since, self._first(tree)))
                 if self._weigh(tree):
                     self._ask(tree, now)
                 self.miss_earlier(link, tree, now)
 
     def miss_earlier(self, link: str, tree: Tree, now: float) -> None:
-        """A client that has come may have missed what a publisher's earlier broker acknowledged, and kept.
+        """A client may have missed what a publisher's earlier broker acknowledged, and kept.
 
-        If that broker can be reached, it is asked itself: its tree is known then.
+        If that broker can be reached, it is asked itself: its tree is known then. A client that has been here
+        for long has missed nothing of trees that were known here; but one may have come and gone while this
+        broker was apart from it.
         """
         client, publisher = self._clients[link], self._trees.publisher(tree)
         origin, turn, _acked = publisher
-        since = client.missing_since
-        if since is None or not origin or turn <= _FIRST_TURN or now - client.came_at > 2 * self._keep:
+        if not origin or turn <= _FIRST_TURN or origin.startswith(f"{client.origin}/"):
+            # Of what it has published itself, nothing was acknowledged before it had dealt with it.
             return
-        if not self._has_earlier(origin, turn):
+        since = client.missing_since
+        has_come = since is not None and now - client.came_at <= 2 * self._keep
+        if since is None or not has_come:
+            since = client.wants_since
+        if not has_come or not self._has_earlier(origin, turn):
             # It may have been anywhere since its first broker.
             left = Publisher(origin, _FIRST_TURN)
             earlier = _EARLIER + origin
-            self._note(earlier, since, link, Asker(0, now, now + ANSWERED_KEEPS * self._keep), left)
+            self._note(earlier, since, link, Asker(0, since, now + ANSWERED_KEEPS * self._keep), left)
             self._weigh(earlier)
 
     def _has_earlier(self, origin: str, turn: int) -> bool:
@@ -206,15 +235,14 @@ class Catching:
     ) -> None:
         for tree, stump in gone:
             if overlaps(predicate, stump.filter):
-                self._behind.add(link)
+                self._knows_of(link, since)
                 is_lost = stump.ended or not stump.unadvertised
                 until = now + ANSWERED_KEEPS * self._keep if is_lost else now
-                self._note(tree, since, link, Asker(0, now, until))
+                self._note(tree, since, link, Asker(0, since, until))
                 self._weigh(tree)
 
     def _note(self, tree: Tree, since: float, link: str, asker: Asker, left: Publisher | None = None) -> None:
-        # Nobody has missed events of a tree from before it was there.
-        first = self._trees.planted_at(tree) - _PLANTED_SLACK_S
+        first = self._first(tree)
         if since < first < float("inf"):
             since, asker = first, asker._replace(since=max(asker.since, first))
         gap = self._gaps.get(tree)
@@ -226,8 +254,13 @@ class Catching:
         gap.since = min(gap.since, since)
         known = gap.askers.get(link)
         if known is not None:
-            asker = Asker(asker.number, min(known.since, asker.since), min(known.until, asker.until))
+            since, until = min(known.since, asker.since), min(known.until, asker.until)
+            asker = Asker(asker.number, since, until, known.told_at)
         gap.askers[link] = asker
+
+    def _first(self, tree: Tree) -> float:
+        """When a tree was planted, at the earliest: nobody has missed events of it from before."""
+        return self._trees.planted_at(tree) - _PLANTED_SLACK_S
 
     def _close(self, tree: Tree) -> Gap:
         """Nothing of a tree is missing any more, or nobody will know."""
@@ -240,7 +273,7 @@ class Catching:
 
     # What the publisher says
 
-    def heed(self, tree: Tree, publisher: Publisher) -> None:
+    def heed(self, tree: Tree, publisher: Publisher, now: float) -> None:
         """A publisher has advertised at another broker: it knows what the one before has acknowledged."""
         earlier = self._gaps.get(_EARLIER + publisher.origin)
         if earlier is not None and publisher.turn <= earlier.left.turn:
@@ -248,8 +281,14 @@ class Catching:
             self._close(_EARLIER + publisher.origin)
         self._is_news |= bool(publisher.acked)
         for other in list(self._of_origin.get(publisher.origin, ())) if publisher.origin else ():
-            if other != tree:
-                self._weigh(other)
+            if other != tree and self._weigh(other):
+                self._tell_again(self._gaps[other], now)
+
+    def _tell_again(self, gap: Gap, now: float) -> None:
+        """A publisher has said what was acknowledged since clients were told that nobody knows."""
+        for link, asker in gap.askers.items():
+            if asker.is_told:
+                gap.askers[link] = asker._replace(until=now + ANSWERED_KEEPS * self._keep)
 
     def _weigh(self, tree: Tree) -> bool:
         """Whether anything can be missing of a tree, by what its publisher says that left it.
@@ -271,7 +310,11 @@ class Catching:
         if any(link != OWN and link not in self._clients for link in gap.askers):
             # What is known here need not be known to a neighbour that asks.
             others = set()
-        gap.count = known[last].acked_since(gap.since, {turn}, self._linger, others)
+        since, waited = gap.since, self._linger
+        if all(asker.is_told for asker in gap.askers.values()):
+            # The broker has long waited for none of them any more.
+            since, waited = min(asker.told_at for asker in gap.askers.values()), 0.0
+        gap.count = known[last].acked_since(since, {turn}, waited, others)
         if not gap.count:
             self._answer(tree, 0)
         return bool(gap.count)
@@ -279,15 +322,13 @@ class Catching:
     def _is_looked_after(self, tree: Tree, gap: Gap) -> bool:
         """Whether what is missing of a tree is asked for by itself, or was told, for all who ask in a gap.
 
-        Whoever was here until a tree was unadvertised has had all of it, or was told.
+        Whoever was here until a tree was gone has had all of it, or was told.
         """
         if tree in self._trees:
             return True
         stump, own = self._trees.stump(tree), self._gaps.get(tree)
         # Who came later than that is not known to have had anything.
-        here_until = (
-            stump.since if stump is not None and stump.was_here and stump.unadvertised else float("-inf")
-        )
+        here_until = stump.since if stump is not None and stump.was_here else float("-inf")
         return all(
             (own is not None and link in own.askers)
             or (link in self._clients and self._clients[link].came_at <= here_until)
@@ -301,30 +342,78 @@ class Catching:
             return
         self._asked += 1
         gap.number = self._asked
-        seconds = max(0.0, now - gap.since)
+        seconds = max(0.0, now - min(gap.since, gap.unheard_since))
         if branch.way == HERE:
             self._outbox.effects.append(Replay(tree, gap.number, seconds))
         else:
             self._subscribing.ask_behind(branch.way, CatchUp(tree, gap.number, seconds), now)
 
     def on_tick(self, now: float) -> None:
-        """Time has passed: have clients know what is still missing, of trees that may come back."""
+        """Time has passed: have clients know what is still missing."""
         self._began_at = min(self._began_at, now)
         self._expire(now)
-        behind = self._tell_clients([tree for tree in self._gaps if tree in self._trees], now)
-        if not self.knows_gone(now):
-            # Of trees that are yet to be heard of, nobody knows what is missing.
-            return
+        self._tell_behind(now)
+
+    def _tell_behind(self, now: float) -> None:
+        """Have each client know since when something may be missing that it was not told of.
+
+        It asks its next broker for no more than that, or for nothing. Of trees that are yet to be heard of,
+        nobody knows what is missing: until then the client goes by what it knew itself.
+        """
+        knows_gone = self.knows_gone(now)
+        behind: dict[str, float] = {}
         for tree in self._gaps:
-            if tree not in self._trees:
-                # It may come back.
-                behind |= self._affected(tree)
-        for link in sorted(self._behind.difference(behind)):
-            client = self._clients.get(link)
-            if client is None or now - client.came_at > _LEARNT_S:
-                self._behind.discard(link)
-                # It asks its next broker for no more than what it misses then.
-                self._outbox.effects += [Behind(link, 0.0)] if client is not None else []
+            # Those that are gone may come back.
+            for link, since in self._affected(tree).items():
+                behind[link] = min(behind.get(link, since), since)
+        apart_since = self._apart_since(now)
+        # What nobody has told to a broker that has just started, it may have yet to hear.
+        is_young = not self._is_taught and now - self._began_at < ANSWERED_KEEPS * self._keep
+        all_clients = self._clients.keys() if apart_since < now else set[str]()
+        for link in sorted(behind.keys() | self._behind.keys() | self._unheard.keys() | all_clients):
+            client, since = self._clients.get(link), behind.get(link, float("inf"))
+            if client is None:
+                self._behind.pop(link, None)
+                self._unheard.pop(link, None)
+                continue
+            known, unheard_before = (
+                self._behind.get(link, float("inf")),
+                self._unheard.get(link, float("inf")),
+            )
+            unheard = max(apart_since, client.wants_since)
+            if is_young:
+                unheard = min(unheard, client.unheard_since)
+            is_settled = knows_gone and now - client.came_at > _LEARNT_S
+            is_settled = is_settled and not self._subscribing.is_binding_for(link)
+            self._unheard[link] = unheard if is_settled else min(unheard, unheard_before)
+            is_later = since > known and is_settled
+            if is_later:
+                self._say_behind(link, float("inf"), now)
+                del self._behind[link]
+                known = float("inf")
+            # What waits on a line on the way seems to be of later, so that it is said more than once.
+            if since < now and (since < known or now - since < ANSWERED_KEEPS * self._keep):
+                self._say_behind(link, since, now)
+            elif self._unheard[link] != unheard_before and not is_later:
+                self._say_behind(link, known, now)
+            if self._unheard[link] == float("inf"):
+                del self._unheard[link]
+
+    def _say_behind(self, link: str, since: float, now: float) -> None:
+        """Have a client know what is missing since a time, or that nothing is, if that is inf."""
+        unheard = max(0.0, now - self._unheard.get(link, now))
+        self._outbox.effects.append(Behind(link, max(0.0, now - since), unheard))
+        if since < now:
+            self._knows_of(link, since)
+
+    def _apart_since(self, now: float) -> float:
+        """Since when publishers may have come behind neighbours that are away, unheard of here."""
+        self._apart = {link: apart for link, apart in self._apart.items() if apart[1] > now}
+        return min((since for since, _until in self._apart.values()), default=float("inf"))
+
+    def _knows_of(self, link: str, since: float) -> None:
+        """A client knows that events are yet to come since a time."""
+        self._behind[link] = min(since, self._behind.get(link, since))
 
     def knows_gone(self, now: float) -> bool:
         """Whether this broker has heard of all trees of which clients may have missed events."""
@@ -334,36 +423,37 @@ class Catching:
         """Of what nobody has answered for as long as it is kept, tell clients that it may be missing."""
         found: dict[str, list[int]] = {}
         for tree in list(self._gaps):
-            self._expire_gap(tree, now, found)
+            self._expire_gap(tree, now, now, found)
         # What is due soon is told with it, so that nobody is told twice.
         soon = now + self._keep * _SOON_SHARE
         for tree in list(self._gaps) if found else ():
-            self._expire_gap(tree, soon, found, set(found))
+            self._expire_gap(tree, now, soon, found, set(found))
         self._is_news = False
         self._tell_missed(found)
 
     def _expire_gap(
-        self, tree: Tree, now: float, found: dict[str, list[int]], only: set[str] | None = None
+        self, tree: Tree, now: float, due: float, found: dict[str, list[int]], only: set[str] | None = None
     ) -> None:
-        """Find the clients that are told of a gap now, and of how many events; all, or some of them."""
+        """Find the clients that are told of a gap that is due now, and of how many events; all, or some."""
         gap = self._gaps[tree]
         if gap.number:
             # There is a path, and an answer under way.
             return
-        is_last = any(asker.until <= now for asker in gap.askers.values())
-        if (is_last or self._due(gap, now, only)) and not self._weigh(tree):
+        is_last = any(asker.until <= due for asker in gap.askers.values())
+        if (is_last or self._due(gap, due, only)) and not self._weigh(tree):
             # What the publisher says may have been known before anybody missed anything.
             return
         # Of what publishers say, nothing is certain before they have had the time to.
         is_harmless = (self._is_news or is_last) and self._is_harmless(tree, gap)
-        for link in self._due(gap, now, only):
+        for link in self._due(gap, due, only):
             for client in self._clients_of(tree, link) if not is_harmless else ():
                 found.setdefault(client, []).append(gap.count)
-            if tree in self._trees:
-                # It may come back, and then there is an answer to what it still keeps.
-                gap.askers[link] = gap.askers[link]._replace(until=float("inf"))
-            else:
+            if tree not in self._trees and (is_harmless or gap.count):
+                # Its publisher has said how much there was, and is elsewhere.
                 del gap.askers[link]
+            else:
+                # It may come back, and then there is an answer. Until then, more may be published there.
+                gap.askers[link] = gap.askers[link]._replace(until=float("inf"), told_at=now)
         if not gap.askers:
             self._close(tree)
 
@@ -407,8 +497,10 @@ class Catching:
             return
         for link in self._clients_of(tree, OWN):
             known = gap.askers.get(link, own)
-            gap.askers[link] = Asker(0, min(known.since, own.since), min(known.until, own.until))
-        for link in [link for link, asker in gap.askers.items() if asker.until == float("inf")]:
+            since, until = min(known.since, own.since), min(known.until, own.until)
+            gap.askers[link] = Asker(0, since, until, min(known.told_at, own.told_at))
+        for link in [] if not gap.count else [link for link, one in gap.askers.items() if one.is_told]:
+            # Its publisher has said how much there was, and is elsewhere.
             del gap.askers[link]
         if not gap.askers:
             self._close(tree)
@@ -419,23 +511,20 @@ class Catching:
             return self._subscribing.bound_clients(tree)
         return [link] if link in self._clients else []
 
-    def _tell_clients(self, trees: Iterable[Tree], now: float) -> dict[str, float]:
-        behind: dict[str, float] = {}
-        for tree in trees:
-            for link, since in self._affected(tree).items():
-                behind[link] = min(behind.get(link, now), since)
-        self._outbox.effects += [Behind(link, now - since) for link, since in behind.items() if since < now]
-        self._behind.update(behind)
-        return behind
+    def _tell_clients(self, tree: Tree, now: float) -> None:
+        """Events of a tree are missing since lately: have clients know at once."""
+        for link, since in self._affected(tree).items():
+            if since < now:
+                self._say_behind(link, since, now)
 
     def _affected(self, tree: Tree) -> dict[str, float]:
-        """The clients that may be missing events of a tree, and since when."""
+        """The clients that may be missing events of a tree, and since when that they were not told of."""
         askers = self._gaps[tree].askers
-        found = {link: asker.since for link, asker in askers.items() if link in self._clients}
+        found = {link: asker.behind_since for link, asker in askers.items() if link in self._clients}
         own = askers.get(OWN)
         if own is not None:
             for link in self._clients_of(tree, OWN):
-                found[link] = min(found.get(link, own.since), own.since)
+                found[link] = min(found.get(link, own.behind_since), own.behind_since)
         return found
 
     # What happens to paths
@@ -445,8 +534,21 @@ class Catching:
         if tree in self._gaps:
             self._ask(tree, now)
 
+    def lose(self, link: str, since: float, now: float) -> None:
+        """A neighbour was heard last at a time; until it is back, publishers may come there, unheard of here.
+
+        One that stays away for as long as answers are waited for has gone for good.
+        """
+        if self.is_on:
+            known, _until = self._apart.get(link, (since, now))
+            self._apart[link] = min(since, known), now + ANSWERED_KEEPS * self._keep
+            self._tell_behind(now)
+
     def on_sync(self, link: str, now: float) -> None:
         """A neighbour may have forgotten what it was asked."""
+        if link in self._apart:
+            # It has said which trees there are, and what is missing of them is asked for soon.
+            self._apart[link] = self._apart[link][0], now + _LEARNT_S
         for tree in [tree for tree in self._gaps if tree in self._trees.through(link)]:
             self._ask(tree, now)
 

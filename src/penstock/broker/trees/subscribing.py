@@ -208,6 +208,10 @@ class Subscribing:
         """Whether it is not known yet who wants events of a tree."""
         return ("bind", tree) in self._tasks
 
+    def is_binding_for(self, link: str) -> bool:
+        """Whether it is not known yet what a client wants."""
+        return any(place[0] == link for place in self._pending)
+
     def bound_clients(self, tree: Tree) -> list[str]:
         """The clients that want events of a tree."""
         return [link for link in self._table.bound_links(tree) if link in self._clients]

@@ -39,6 +39,12 @@ from penstock.wire.sessions import Custody, Session, Stage
 _RESTATED: Final = 2**62 - 1
 """The number of the last request with which a client says anew what it wants."""
 
+_WITHDRAWN_MAX: Final = 64
+"""Advertisements that are remembered after they were withdrawn, the last ones."""
+
+_REPORTED_S: Final = 240.0
+"""Seconds for which it is reported what was acknowledged under them, as brokers answer for it by default."""
+
 _BYE_SECONDS_MAX: Final = 2.0
 """A broker has so long to answer a goodbye."""
 
@@ -97,6 +103,8 @@ class ClientCore:
         """Filters by their keys, as far as the broker has taken them."""
         self.wanted: dict[int, str] = {}
         """Filters of subscriptions by their keys."""
+        self._withdrawn: dict[int, str] = {}
+        """Advertisements that were withdrawn: what was acknowledged under them is still reported."""
         self._made: dict[int, list[tuple[float, str]]] = {}
         """Since when each subscription has been what it is, and what it was before, the last first."""
         self._sinks: dict[int, Sink] = {}
@@ -139,15 +147,23 @@ class ClientCore:
         self._turn += 1
         for key, text in self.advertised.items():
             self._say(self._offer(0, key, text))
+        for key, text in self._withdrawn.items():
+            acked = self.outlet.acked(str(key))
+            if acked and acked[0][0] < _REPORTED_S:
+                self._say(self._offer(0, key, text))
+                self._say(Unoffer(0, key))
         # What comes before all is said may have come for some subscriptions only.
         self._intake.is_restating = bool(self.wanted)
         last = next(reversed(self.wanted), None)
+        if last is None:
+            # Who wants nothing misses nothing; no broker will say so.
+            self.line.is_behind(0.0)
         now = self._world.time()
         for key, text in self.wanted.items():
             (made_at, _text), *before = self._made[key]
             age = max(0.0, now - made_at)
             were = tuple(Before(max(0.0, now - at), was) for at, was in before)
-            self._say(Want(_RESTATED if key == last else 0, key, text, silent, age, were))
+            self._say(Want(_RESTATED if key == last else 0, key, text, silent, age, were, self.line.unheard))
         for request, _on_done, _on_failed in self._asked.values():
             if isinstance(request, Offer):
                 request = self._offer(request.request, request.key, request.filter)
@@ -200,7 +216,7 @@ class ClientCore:
         elif isinstance(answer, Notify):
             self.line.notify(answer.kind, answer.text, answer.count)
         elif isinstance(answer, Behind):
-            self.line.is_behind(answer.seconds)
+            self.line.is_behind(answer.seconds, answer.unheard)
         elif isinstance(answer, Traced):
             if answer.trace in self._reports:
                 self._reports[answer.trace] = answer.json
@@ -253,17 +269,27 @@ class ClientCore:
     def withdraw(self, key: int, on_done: OnDone, on_failed: OnFailed) -> int:
         """Publish no more under a key."""
         self._drop_asked(Offer, key)
-        if self.advertised.pop(key, None) is None:
+        if not self._end_offer(key):
             on_done()
             return 0
         return self.ask(lambda number: Unoffer(number, key), lambda _json: on_done(), on_failed)
 
     def take_back(self, key: int) -> None:
         """Withdraw an advertisement that was asked for, and that nobody waits for any longer."""
-        self.advertised.pop(key, None)
+        self._end_offer(key)
         self._drop_asked(Offer, key)
         self._say(Unoffer(0, key))
         self.line.flush()
+
+    def _end_offer(self, key: int) -> bool:
+        """An advertisement is withdrawn; return whether there is one."""
+        text = self.advertised.pop(key, None)
+        if text is None:
+            return False
+        self._withdrawn[key] = text
+        if len(self._withdrawn) > _WITHDRAWN_MAX:
+            del self._withdrawn[next(iter(self._withdrawn))]
+        return True
 
     # Subscriptions
 

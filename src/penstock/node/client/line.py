@@ -36,10 +36,6 @@ _SILENT_SLACK: Final = 0.5
 """Seconds that are added to how long nothing was heard: clocks tick."""
 
 
-_MISSING_S: Final = 60.0
-"""Seconds for which it is remembered that events are yet to come."""
-
-
 class Talker(Protocol):
     """Whoever has something to say to the broker."""
 
@@ -104,8 +100,10 @@ class Line:
         self._standstill = Standstill(world.time(), _SILENT_MAX / _LOOKS)
         self._heard_at = 0.0
         """When something was last heard by a connection that is lost."""
-        self._missing_since, self._missing_at = 0.0, float("-inf")
-        """Since when events may be missing, and when that was known last."""
+        self._missing_since = float("inf")
+        """Since when events may be missing, until a broker says that all have come."""
+        self._unheard_since = float("inf")
+        """Since when there may be publishers that the last broker had not heard of."""
 
     @property
     def is_connected(self) -> bool:
@@ -238,29 +236,27 @@ class Line:
                 text += f"; {sent_again:,} events were published again"
         self.notify("reconnected", text, sent_again)
 
-    def is_behind(self, seconds: float) -> None:
+    @property
+    def unheard(self) -> float:
+        """For how many seconds there may be publishers that the last broker had not heard of."""
+        return max(0.0, self._world.time() - self._unheard_since)
+
+    def is_behind(self, seconds: float, unheard: float = 0.0) -> None:
         """Events of the last seconds are yet to come: whichever broker is next is asked for them.
 
-        With 0, all have come.
+        With 0, all have come, or clients have been told of the others. Nothing else ends it: the broker that
+        said so may be the last that knows, and may die.
         """
         now = self._world.time()
-        if not seconds:
-            self._missing_at = float("-inf")
-            return
         # If this process stood still, that was said long ago.
-        since = now - seconds - self._standstill.seconds(now)
-        if now - self._missing_at < _MISSING_S:
-            since = min(since, self._missing_since)
-        self._missing_since, self._missing_at = since, now
+        said_at = now - self._standstill.seconds(now)
+        self._missing_since = min(self._missing_since, said_at - seconds) if seconds else float("inf")
+        self._unheard_since = min(self._unheard_since, said_at - unheard) if unheard else float("inf")
 
     def _silent(self) -> float:
         """For how long events may be missing, now that there is a new session."""
-        now = self._world.time()
-        since = self._heard_at - _SILENT_SLACK
-        if now - self._missing_at < _MISSING_S:
-            since = min(since, self._missing_since)
-        self._missing_since, self._missing_at = since, now
-        return now - since
+        self._missing_since = min(self._missing_since, self._heard_at - _SILENT_SLACK)
+        return self._world.time() - self._missing_since
 
     def _try_again(self, current: int, wait: float, rounds: int = 0) -> None:
         """Try the same broker first, which may have kept the session; then the others, again and again."""
