@@ -12,14 +12,16 @@ from penstock.cli.json_lines import json_line
 from penstock.cli.progress import progress
 from penstock.cli.schema_files import read_schema
 from penstock.cli.sources import Source, size_of_all
-from penstock.cli.subscriptions import Place, Reading, Subscription, read_subscriptions
+from penstock.cli.subscriptions import Place as RulePlace
+from penstock.cli.subscriptions import Reading, Subscription, read_subscriptions
 from penstock.errors import InputError, printable
-from penstock.filters.asked import kinds_in, times_in
+from penstock.filters.asked import families_at, times_in
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.reasons import EXCLUDED, Alternative, Reasons, reasons
 from penstock.matching.times import TimeTexts
 from penstock.model.events import Event, with_times
 from penstock.model.names import Id
+from penstock.model.places import Place
 from penstock.model.values import Family
 
 
@@ -28,7 +30,7 @@ class _Rule(NamedTuple):
 
     id: Id
     filters: tuple[Filter, ...]
-    place: Place | None
+    place: RulePlace | None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,7 +67,7 @@ def _event(options: argparse.Namespace) -> Event:
 
 def _compiled_rules(
     options: argparse.Namespace, texts: TimeTexts, *, is_given: bool
-) -> tuple[list[_Rule], frozenset[str]]:
+) -> tuple[list[_Rule], frozenset[Place]]:
     """The rules of the id in a compiled folder, and the attributes whose texts are read as times there."""
     from penstock.matching.matcher import Matcher
 
@@ -75,7 +77,9 @@ def _compiled_rules(
     return [_Rule(key, tuple(matcher.filters(key)), None) for key in keys], matcher.read_as_times
 
 
-def _rules(options: argparse.Namespace, texts: TimeTexts, event: Event) -> tuple[list[_Rule], frozenset[str]]:
+def _rules(
+    options: argparse.Namespace, texts: TimeTexts, event: Event
+) -> tuple[list[_Rule], frozenset[Place]]:
     """The rules of the id, and the attributes whose texts are read as times; there may be a rule whose id is
     text and one whose id is an integer."""
     files = subscription_files(options)
@@ -89,7 +93,7 @@ def _rules(options: argparse.Namespace, texts: TimeTexts, event: Event) -> tuple
     if with_times(event.attributes, asked) is not event.attributes:
         # Whether these texts are times, the other rules decide as well.
         others = found if is_whole else _read(files, every)
-        kinds = [kinds_in(one.predicate.filters) for one in others]
+        kinds = [families_at(one.predicate.filters) for one in others]
         asked = {name for name in asked if all(Family.STRING not in some.get(name, ()) for some in kinds)}
     return [_Rule(one.id, one.predicate.filters, one.place) for one in mine], texts.names(asked)
 

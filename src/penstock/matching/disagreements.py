@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.filters.asked import Kind, kinds_in
+from penstock.filters.asked import Kind, families_at, kinds_in
 from penstock.filters.disagreements import (
     IDS_SHOWN,
     Basis,
@@ -25,12 +25,14 @@ from penstock.filters.disagreements import (
     report_by,
     suggestion,
 )
+from penstock.filters.filter import Filter
 from penstock.filters.valuesets import Presence
 from penstock.matching.columns import PATTERN_ONLY
 from penstock.matching.computed import filter_of, is_computed
 from penstock.matching.observed import FAMILY_OF_STATE, Observed
 from penstock.matching.times import TimeTexts
 from penstock.model.names import Id
+from penstock.model.places import Place
 from penstock.model.schema import Schema
 from penstock.model.values import Family
 
@@ -250,8 +252,13 @@ def _kinds_of(mask: int) -> set[Kind]:
     return {_KIND_OF[bit] for bit in _KIND_OF if mask >> bit & 1}
 
 
-def _asked(snapshot: "Snapshot | PlainSnapshot", attributes: int) -> dict[int, set[Kind]]:
-    """What living filters ask for of each attribute, by number."""
+def _asked(
+    snapshot: "Snapshot | PlainSnapshot",
+    attributes: int,
+    inside: Callable[[Filter], None] = lambda _filter: None,
+) -> dict[int, set[Kind]]:
+    """What living filters ask for of each attribute, by number. `inside` is shown what computed attributes
+    stand for."""
     pairs: NDArray[np.int64] = np.zeros(attributes * _KINDS, np.int64)
     found: dict[int, set[Kind]] = {}
     for _ids, attribute, kind in conditions_of(snapshot):
@@ -267,20 +274,26 @@ def _asked(snapshot: "Snapshot | PlainSnapshot", attributes: int) -> dict[int, s
     texts = list(snapshot.names)
     for number in computed:
         del found[number]
+        inside(filter_of(texts[number]))
         for name, kinds in kinds_in([filter_of(texts[number])]).items():
             found.setdefault(snapshot.names[name], set()).update(kinds)
     return found
 
 
-def families_of(snapshot: "Snapshot | PlainSnapshot") -> dict[str, set[Family]]:
-    """The families that living filters compare attributes with."""
+def families_of(snapshot: "Snapshot | PlainSnapshot") -> dict[Place, set[Family]]:
+    """The families that living filters compare attributes with, and those of elements of lists."""
     names = list(snapshot.names)
-    asked = _asked(snapshot, len(names))
-    return {
-        names[number]: {kind for kind in kinds if isinstance(kind, Family)}
-        for number, kinds in asked.items()
-        if number < len(names)
-    }
+    found: dict[Place, set[Family]] = {}
+
+    def see(f: Filter) -> None:
+        for place, families in families_at([f]).items():
+            if not isinstance(place, str):
+                found.setdefault(place, set()).update(families)
+
+    for number, kinds in _asked(snapshot, len(names), see).items():
+        if number < len(names):
+            found[names[number]] = {kind for kind in kinds if isinstance(kind, Family)}
+    return found
 
 
 def _rules(

@@ -18,6 +18,7 @@ from penstock.matching.batch import ArrowLists, Batch, ListColumn, with_lists
 from penstock.matching.computed import Alternatives, Computed, Groups
 from penstock.matching.encode import BatchBuilder
 from penstock.matching.observed import Observed
+from penstock.model.events import list_with_times
 from penstock.model.values import List
 
 _PAIRS_MAX: Final = 2**21
@@ -139,4 +140,5 @@ def _plain(rows: Sequence[List] | ArrowLists) -> Sequence[List]:
         return rows
     from penstock.model.arrow import lists_from_arrow
 
-    return [row for row in lists_from_arrow(rows.array) if row is not None]
+    found = [row for row in lists_from_arrow(rows.array) if row is not None]
+    return [list_with_times(row, rows.times) for row in found] if rows.times else found

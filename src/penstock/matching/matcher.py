@@ -34,6 +34,7 @@ from penstock.matching.sampling import joined
 from penstock.matching.times import Asked, TimeTexts
 from penstock.model.events import Event, Unsupported, as_event
 from penstock.model.names import Id, check_id, id_order
+from penstock.model.places import Place, in_order
 from penstock.model.schema import Schema
 
 if TYPE_CHECKING:
@@ -586,7 +587,7 @@ class Matcher:
             self._store.texts = texts
 
     @property
-    def read_as_times(self) -> frozenset[str]:
+    def read_as_times(self) -> frozenset[Place]:
         """The attributes whose texts are read as times: by the schema, or because rules ask for times."""
         return self._snapshot().times.names
 
@@ -715,7 +716,7 @@ class Matcher:
             table, ids, learnt = store.compact(), store.ids.arrays(), store.learnt
             snapshot = store.snapshot()
         always, never, _ = store.texts
-        times = SavedTimes(sorted(always), sorted(never), Asked.of(families_of(snapshot)))
+        times = SavedTimes(in_order(always), in_order(never), Asked.of(families_of(snapshot)))
         save(path, table, ids, learnt=learnt, times=times)
 
     @classmethod

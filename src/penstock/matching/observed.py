@@ -8,6 +8,7 @@ rarely the more events there were.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ from penstock.matching.kernels.observe import STATES, count_values
 from penstock.model.events import Skipping, decode_object
 from penstock.model.limits import ATTRIBUTES_MAX, NAME_LENGTH_MAX, NESTING_MAX
 from penstock.model.packed import decode_event
+from penstock.model.places import Place
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class Observed:
         """What to pass as `unsupported` so that values that are left out are counted."""
         self._kept: NDArray[np.int64] = np.zeros(0, np.int64)
         """For each attribute, texts that would be times if no rule compared them with strings."""
+        self._kept_inside: dict[int, Counter[Place]] = {}
         self._began: dict[int, int] = {}
         """Attributes that filters name only since so many events had come."""
         self._lock = threading.Lock()
@@ -103,6 +106,16 @@ class Observed:
             if len(counts) > len(self._kept):
                 counts, self._kept = self._kept, counts.astype(np.int64)
             self._kept[: len(counts)] += counts
+
+    def keep_inside(self, attribute: int, counts: Mapping[Place, int]) -> None:
+        """The same of texts in lists, by their places in the list under one attribute."""
+        with self._lock:
+            self._kept_inside.setdefault(attribute, Counter()).update(counts)
+
+    def kept_inside(self, attribute: int) -> Mapping[Place, int]:
+        """How many of these texts there were."""
+        with self._lock:
+            return dict(self._kept_inside.get(attribute, ()))
 
     def kept(self, attribute: int) -> int:
         """How many of these texts there were."""
@@ -151,6 +164,9 @@ class Observed:
         for number in np.flatnonzero(self._kept[: len(number_of)]).tolist():
             if number_of[number] >= 0:
                 made.keep(np.bincount([number_of[number]], [self._kept[number]]).astype(np.int64))
+        for number, counted in self._kept_inside.items():
+            if number < len(number_of) and number_of[number] >= 0:
+                made.keep_inside(int(number_of[number]), counted)
         kept = number_of >= 0
         made._counts.reshape(-1, STATES)[number_of[kept]] = counts[kept]
         return made

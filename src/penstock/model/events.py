@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from operator import is_
 from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
 import msgspec
@@ -22,6 +23,7 @@ from penstock.model.decimals import ExactDecimal, write_number
 from penstock.model.limits import ATTRIBUTES_MAX, ELEMENTS_MAX, NESTING_MAX, SKIPPED_NAMES_MAX
 from penstock.model.names import check_name
 from penstock.model.nesting import nest
+from penstock.model.places import ELEMENT, Place, split
 from penstock.model.values import Family, List, Time, Value, family_of, is_null, time_in, to_value
 
 if TYPE_CHECKING:
@@ -341,14 +343,32 @@ def read_families(
     return changed
 
 
-def with_times(attributes: Mapping[str, Value], names: Collection[str]) -> Mapping[str, Value]:
-    """The attributes; of those named, texts that can be read as times are times."""
+def with_times(attributes: Mapping[str, Value], places: Collection[Place]) -> Mapping[str, Value]:
+    """The attributes; at these places, texts that can be read as times are times."""
     found: dict[str, Value] = {}
+    names, in_lists = split(places)
+    for name, inner in in_lists.items():
+        elements = attributes.get(name)
+        if type(elements) is tuple and (read := list_with_times(elements, inner)) is not elements:
+            found[name] = read
     for name in names if len(names) < len(attributes) else attributes:
         value = attributes.get(name)
         if type(value) is str and name in names and (time := time_in(value)) is not None:
             found[name] = time
     return {**attributes, **found} if found else attributes
+
+
+def list_with_times(elements: List, places: frozenset[Place]) -> List:
+    """The same of a list, whose elements have these places; itself where there is no such text."""
+    read: list[Value | Event] = []
+    for element in elements:
+        if isinstance(element, Event):
+            attributes = with_times(element.attributes, places)
+            same = attributes is element.attributes
+            read.append(element if same else Event.from_flat(dict(attributes)))
+        else:
+            read.append(with_times({ELEMENT: element}, places)[ELEMENT])
+    return elements if all(map(is_, read, elements)) else tuple(read)
 
 
 def read_as(family: Family, value: Value) -> Value:
