@@ -11,6 +11,9 @@ from penstock.model.values import Family
 
 Kind: TypeAlias = Family | Presence
 
+Lists: TypeAlias = tuple[str, ...]
+"""The names of the lists that elements are in, the outermost first."""
+
 
 def attributes_in(f: Filter) -> list[str]:
     """The attributes that a filter names, also in its clauses."""
@@ -35,12 +38,9 @@ def kinds_in(filters: Iterable[Filter]) -> dict[str, set[Kind]]:
 
 
 def conditions_inside(
-    filters: Iterable[Filter], above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], dict[str, set[Kind]]]]:
-    """What some alternatives ask of elements, condition by condition, those inside others too.
-
-    Each comes with the names of the lists that elements are in, the outermost first.
-    """
+    filters: Iterable[Filter], above: Lists = ()
+) -> Iterator[tuple[Lists, dict[str, set[Kind]]]]:
+    """What some alternatives ask of elements, condition by condition, those inside others too."""
     for f in filters:
         for box in f.boxes():
             for name, states in box.conditions.items():

@@ -5,7 +5,7 @@ somebody asks. Most attributes are settled by what is asked of them in all; only
 something to say are looked into rule by rule.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -20,6 +20,7 @@ from penstock.filters.disagreements import (
     Problem,
     Rules,
     fields_of,
+    in_lists,
     is_in_vain,
     problem_by,
     report_by,
@@ -29,7 +30,9 @@ from penstock.filters.filter import Filter
 from penstock.filters.valuesets import Presence
 from penstock.matching.columns import PATTERN_ONLY
 from penstock.matching.computed import filter_of, is_computed
-from penstock.matching.observed import FAMILY_OF_STATE, Observed
+from penstock.matching.inside_lists import look_inside_by, misfits_inside
+from penstock.matching.observed import Observed, families_of_states
+from penstock.matching.plain import PlainSnapshot
 from penstock.matching.times import TimeTexts
 from penstock.model.names import Id
 from penstock.model.places import Place
@@ -37,7 +40,6 @@ from penstock.model.schema import Schema
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
-    from penstock.matching.plain import PlainSnapshot
     from penstock.matching.store import Snapshot
 
 _KINDS = 16
@@ -144,11 +146,21 @@ def _with_note(found: Disagreement, texts: TimeTexts) -> Disagreement:
 
 def misfits(snapshot: "Snapshot | PlainSnapshot", observed: Observed, schema: Schema) -> list[Disagreement]:
     """What events had that a schema does not allow: of the attributes that filters name, and other names."""
-    names = [name for name in snapshot.names if not is_computed(name)]
-    counts = observed.counts(len(snapshot.names))
+    found = _misfits(snapshot.names, observed, schema)
+    if isinstance(snapshot, PlainSnapshot):
+        return found
+    for lists, elements, known in misfits_inside(snapshot, schema):
+        inner = _misfits(elements.names, elements.observed, known)
+        found += [in_lists(lists, one, known.attributes) for one in inner]
+    return sorted(found, key=lambda one: one.attribute)
+
+
+def _misfits(numbers: Mapping[str, int], observed: Observed, schema: Schema) -> list[Disagreement]:
+    names = [name for name in numbers if not is_computed(name)]
+    counts = observed.counts(len(numbers))
     found = []
     for name in sorted({*names, *observed.names}):
-        number = snapshot.names.get(name)
+        number = numbers.get(name)
         families = {} if number is None else _seen(counts[number], observed, name).families
         attribute = schema.attributes.get(name)
         if attribute is None:
@@ -189,6 +201,7 @@ def disagreements_by(
             if problem is not None:
                 keys = (snapshot.ids.get(int(one)) for one in ids[:IDS_SHOWN])
                 rules.add_many(names[number], problem, kinds, keys, len(ids))
+    look_inside_by(snapshot, schema, rules, IDS_SHOWN)
     return report_by(schema, rules, basis)
 
 
@@ -202,11 +215,7 @@ def _shown(seen: _Seen, problems: list[Problem], kinds: set[Kind]) -> dict[str, 
 
 
 def _seen(counts: NDArray[np.int64], observed: Observed, name: str) -> _Seen:
-    families: dict[Family, int] = {}
-    for state in np.flatnonzero(counts).tolist():
-        family = FAMILY_OF_STATE[state]
-        families[family] = families.get(family, 0) + int(counts[state])
-    return _Seen(families, observed.skipping.count(name), name in observed.names)
+    return _Seen(families_of_states(counts), observed.skipping.count(name), name in observed.names)
 
 
 def _problems(name: str, kinds: set[Kind], seen: _Seen, known: set[str]) -> list[Problem]:

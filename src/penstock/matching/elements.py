@@ -41,6 +41,11 @@ class Elements:
         self._groups = groups
         self._computed = computed
 
+    @property
+    def lists(self) -> "Mapping[str, Elements]":
+        """By attribute: what is asked of the elements of lists that elements have."""
+        return self._computed.lists
+
     def extended(self, known: list[Alternatives], numbers: NDArray[np.int32]) -> "Elements":
         """With more conditions: computed attributes that have these numbers."""
         names = dict(self.names)

@@ -406,7 +406,8 @@ class Matcher:
             return self._match_plainly(snapshot, given, snapshot.work, counted=counted)
         batch = snapshot.completed(given)
         if counted:
-            snapshot.times.note(batch, snapshot.sample.observed)
+            # As it was given: one that is completed has no lists any more.
+            snapshot.times.note(given, snapshot.sample.observed)
         snapshot.sample.see(batch, counted=counted)
         return self._match(snapshot, batch)
 
@@ -631,11 +632,13 @@ class Matcher:
             concerning=concerning,
             ids_max=ids_max,
         )
-        if concerning is None and not isinstance(snapshot, PlainSnapshot) and snapshot.computed.lists:
+        if not isinstance(snapshot, PlainSnapshot) and snapshot.computed.lists:
             from penstock.matching.inside_lists import disagreements_inside
 
             events = snapshot.sample.observed.events
-            found += disagreements_inside(snapshot, events, patience=patience, ids_max=ids_max)
+            found += disagreements_inside(
+                snapshot, events, patience=patience, ids_max=ids_max, concerning=concerning
+            )
         if self._schema is not None:
             found += self.misfits(self._schema)
         return Disagreements(sorted(found, key=lambda one: one.attribute))

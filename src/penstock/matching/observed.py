@@ -42,6 +42,16 @@ FAMILY_OF_STATE: Final = {
     LIST: Family.LIST,
 }
 
+
+def families_of_states(counts: NDArray[np.int64]) -> dict[Family, int]:
+    """Counts of values by their states as counts by family."""
+    found: dict[Family, int] = {}
+    for state in np.flatnonzero(counts).tolist():
+        family = FAMILY_OF_STATE[state]
+        found[family] = found.get(family, 0) + int(counts[state])
+    return dict(sorted(found.items()))
+
+
 NAMES_MAX: Final = ATTRIBUTES_MAX
 """Names of events that are remembered: as many as one event may have."""
 

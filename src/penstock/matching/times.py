@@ -24,7 +24,7 @@ from penstock.filters.asked import families_at
 from penstock.filters.filter import Filter
 from penstock.filters.lists import attributes_of
 from penstock.matching.batch import STRING, TIME, ArrowLists, Batch, with_lists
-from penstock.matching.columns import PATTERN_ONLY
+from penstock.matching.columns import NEVER, PATTERN_ONLY
 from penstock.matching.computed import filter_of, is_computed
 from penstock.model.events import list_with_times, with_times
 from penstock.model.places import Place, in_order, inside, split
@@ -442,6 +442,7 @@ class AskedTimes:
             grown[: len(self._counts)] = self._counts
             self._counts = grown
         self._look_inside(names)
+        attribute, kind = _of_satisfiable(attribute, kind)
         places = self._places(attribute, kind)
         self._counts += sign * np.bincount(places, minlength=len(self._counts))
         if self._inside_lists:
@@ -466,6 +467,7 @@ class AskedTimes:
         if (kind == Family.TIME).any():
             return True
         self._look_inside(names)
+        attribute, kind = _of_satisfiable(attribute, kind)
         if self._inside and (self._places(attribute, kind) % 2 == 0).any():
             return True
         in_lists = map(self._inside_lists.get, np.unique(attribute).tolist()) if self._inside_lists else ()
@@ -494,6 +496,14 @@ class AskedTimes:
                 self._inside[names[name]] = np.array(places, np.int64)
             if in_lists:
                 self._inside_lists[names[name]] = in_lists
+
+
+def _of_satisfiable(
+    attribute: NDArray[np.int32], kind: NDArray[np.uint8]
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Without what nothing can match, which stands under the first of all attributes."""
+    some = kind != NEVER
+    return attribute[some], kind[some]
 
 
 class AskedOfFilters:

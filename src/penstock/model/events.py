@@ -64,6 +64,24 @@ class Skipping:
         return self._found.get(name, (0, ""))[1]
 
 
+class _SkippingInside(Skipping):
+    """The same for the elements of a list, which are called by their places."""
+
+    def __init__(self, outer: Skipping, name: str) -> None:
+        super().__init__()
+        self._outer, self._name = outer, name
+
+    def note(self, name: str, why: str, count: int = 1) -> None:
+        """See Skipping."""
+        joint = "." if name and not name.startswith("[]") else ""
+        self._outer.note(f"{self._name}[]{joint}{name}", why, count)
+
+
+def skipping_inside(unsupported: "Unsupported", name: str) -> "Unsupported":
+    """What to do with values in the elements of a list."""
+    return _SkippingInside(unsupported, name) if isinstance(unsupported, Skipping) else unsupported
+
+
 Unsupported = Literal["refuse", "skip"] | Skipping
 """What to do with a value that has no family: raise an error, or leave the attribute out (and count it)."""
 
@@ -246,8 +264,10 @@ def _flatten(
     flat: dict[str, Value],
     unsupported: Unsupported,
     depth: int,
+    above: str = "",
 ) -> None:
-    """Put the attributes into `flat`, those of nested objects under dotted names."""
+    """Put the attributes into `flat`, those of nested objects under dotted names; `above`: for messages, what
+    stands before the names of an element."""
     if not isinstance(attributes, Mapping):
         raise EventError(f"an event is a mapping of names to values, not {type(attributes).__name__}")
     if depth > NESTING_MAX:
@@ -255,9 +275,9 @@ def _flatten(
     for name, value in attributes.items():
         path = prefix + check_name(name)
         if type(value) not in _SCALARS and isinstance(value, Mapping):
-            _flatten(value, path + ".", flat, unsupported, depth + 1)
+            _flatten(value, path + ".", flat, unsupported, depth + 1, above)
             continue
-        accepted = _accepted(value, path, unsupported, depth)
+        accepted = _accepted(value, above + path, unsupported, depth)
         if accepted is None:
             continue
         if prefix:
@@ -305,14 +325,14 @@ def read_list(
             elements.append(value)
         elif type(value) not in _SCALARS and isinstance(value, Mapping):
             record: dict[str, Value] = {}
-            _flatten(value, "", record, unsupported, depth + 1)
+            _flatten(value, "", record, unsupported, depth + 1, f"{path}[].")
             elements.append(Event.from_flat(record))
         elif is_list(value):
-            inner = read_list(value, path, unsupported, depth + 1)
+            inner = read_list(value, f"{path}[]", unsupported, depth + 1)
             if inner is not None:
                 elements.append(inner)
         else:
-            accepted = _accepted(value, path, unsupported, depth)
+            accepted = _accepted(value, f"{path}[]", unsupported, depth)
             if accepted is not None:
                 elements.append(accepted)
     return tuple(elements) or None
