@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import InputError, PenstockError
+from penstock.filters.disagreements import events_that_misfit
 from penstock.model.events import Event
+from penstock.model.fitting import Fitting
 from penstock.model.places import written
 from penstock.model.schema import Schema
 from penstock.model.values import Family, Time
@@ -288,3 +290,32 @@ def test_two_schemas_of_elements_are_united() -> None:
     assert of({"type": "string"}).united(of({})).attributes["x"].elements is None
     text = Schema.from_json({"properties": {"x": {"type": "string"}}})
     assert places(text.united(of({"type": "string"}))) == {"x[]": {STRING}}
+
+
+def test_fitting_looks_at_every_element_of_every_event() -> None:
+    schema = Schema.from_json(ORDERS)
+    events: list[dict[str, object]] = [
+        {"tags": ["a", 5, None], "days": ["2024-01-01", "soon"], "none": [1]},
+        {"items": [{"skuu": "x", "gift": {"wrap": 1}, "parts": [{"id": "x"}]}], "rows": [[1, "x"]]},
+    ]
+    expected = [
+        ("days[]", {"string": 1}),
+        ("items[].gift.wrap", {"number": 1}),
+        ("items[].parts[].id", {"string": 1}),
+        ("items[].skuu", {"string": 1}),
+        ("tags[]", {"number": 1}),
+    ]
+    decoded = Fitting(schema)
+    for event in events:
+        decoded.see(event)
+    assert decoded.misfits() == sorted([*expected, ("rows[][]", {"string": 1})])
+    rows = pa.Table.from_pylist([{"days": events[0]["days"], "items": events[1]["items"]}])
+    columns = Fitting(schema)
+    for batch in rows.to_batches():
+        columns.see_rows(batch, {})
+    assert columns.misfits() == expected[:-1]
+    found = events_that_misfit(decoded, 2)
+    assert {one.attribute: one.problem for one in found} == {
+        name: "unlisted" if name == "items[].skuu" else "misfit" for name, _ in decoded.misfits()
+    }
+    assert next(one.suggestion for one in found if one.problem == "unlisted") == "items[].sku"

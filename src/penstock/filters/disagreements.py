@@ -434,7 +434,7 @@ def check(filters: Collection[Filter], schema: Schema) -> list[Disagreement]:
 
 def events_that_misfit(fitting: Fitting, events: int) -> list[Disagreement]:
     """What all of so many events have that a schema does not allow, in the order of attributes."""
-    attributes = fitting.schema.attributes
+    attributes = {written(place): one for place, one in fitting.schema.places()}
     return [
         Disagreement(name, "misfit", (), seen, 0, (), events=events, detail=attributes[name].type)
         if name in attributes

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.errors import printable
+from penstock.errors import UnsupportedValueError, printable
 from penstock.filters.disagreements import Disagreement, refuse
 from penstock.matching.arrival import is_interpreting
 from penstock.matching.computed import is_computed
+from penstock.model.arrow import SKIP_HINT
+from penstock.model.events import Unsupported, is_skip
 from penstock.model.places import ELEMENT, written
 from penstock.model.schema import Attribute, Schema
 from penstock.model.values import Family
@@ -111,9 +113,15 @@ def _fit(table: "Table", schema: Schema, matchers: "list[Matcher]") -> bool:
     return True
 
 
-def report(table: "Table", columns: "StructType", *, strict: bool) -> None:
-    """Log each disagreement as a warning; with `strict` raise DisagreementError."""
+def report(table: "Table", columns: "StructType", *, strict: bool, unsupported: Unsupported = "skip") -> None:
+    """Log each disagreement as a warning; with `strict` raise DisagreementError.
+
+    A field that no rule can match is refused where a rule names it, unless it is to be left out.
+    """
     found = disagreements(table, columns)
+    odd = None if is_skip(unsupported) else next((one for one in found if one.problem == "unmatchable"), None)
+    if odd is not None:
+        raise UnsupportedValueError(f"{odd} ({SKIP_HINT})")
     if strict:
         refuse(found)
     for one in found:
