@@ -35,7 +35,7 @@ from penstock.matching.observed import Observed, families_of_states
 from penstock.matching.plain import PlainSnapshot
 from penstock.matching.times import TimeTexts
 from penstock.model.names import Id
-from penstock.model.places import Place
+from penstock.model.places import Place, written
 from penstock.model.schema import Schema
 from penstock.model.values import Family
 
@@ -131,15 +131,20 @@ def disagreements(
         skipped={name: one.skipped for name, one in seen.items()},
         detail={name: observed.skipping.detail(name) for name, one in seen.items() if one.skipped},
     )
-    if texts.by_rules:
-        return reported
-    return [_with_note(one, texts) for one in reported]
+    return with_notes(reported, texts)
 
 
-def _with_note(found: Disagreement, texts: TimeTexts) -> Disagreement:
+def with_notes(found: list[Disagreement], texts: TimeTexts) -> list[Disagreement]:
     """Where rules do not have texts read as times: what does."""
+    if texts.by_rules or not found:
+        return found
+    always = set(map(written, texts.always))
+    return [_with_note(one, always) for one in found]
+
+
+def _with_note(found: Disagreement, always: set[str]) -> Disagreement:
     is_text = found.problem == "family" and Family.TIME.label in found.asked
-    if not is_text or Family.STRING.label not in found.seen or found.attribute in texts.always:
+    if not is_text or Family.STRING.label not in found.seen or found.attribute in always:
         return found
     return msgspec.structs.replace(found, note="text is read as a time where a schema says that it is one")
 

@@ -58,13 +58,16 @@ class Elements:
         groups = self._groups.extended(known, numbers, names)
         return Elements(names, groups, self._computed.extended(names), observed)
 
-    def found(self, column: ListColumn) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def found(
+        self, column: ListColumn, *, counted: bool = False
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Rows of the column, and for each of them the number of an attribute that is true of it."""
         batch, owner = _batch_of_elements(column.rows, self.names)
-        if self.observed.is_curious:
-            self.observed.look(_names_in(column.rows))
-        completed = self._computed.completed(batch, self.names)
-        self.observed.see(batch)
+        completed = self._computed.completed(batch, self.names, counted=counted)
+        if counted:
+            if self.observed.is_curious:
+                self.observed.look(_names_in(column.rows))
+            self.observed.see(batch)
         rows: list[NDArray[np.int64]] = []
         numbers: list[NDArray[np.int32]] = []
         # An element may satisfy all conditions, and a list have thousands of elements.

@@ -249,7 +249,7 @@ class Matcher:
         with store.lock:
             snapshot = store.snapshot()
             for batch in self._batches(events, unsupported, snapshot):
-                snapshot.sample.see(snapshot.completed(batch))
+                snapshot.sample.see(snapshot.completed(batch, counted=True))
             store.compact(anew=True)
 
     # Matching
@@ -267,7 +267,7 @@ class Matcher:
         if isinstance(snapshot, PlainSnapshot):
             return snapshot.match(attributes)
         self._tidy()
-        return self._match(snapshot, snapshot.completed(batch))[0]
+        return self._match(snapshot, snapshot.completed(batch, counted=True))[0]
 
     def match_batch(
         self,
@@ -404,7 +404,7 @@ class Matcher:
         """What each event matches; of which the sample takes note."""
         if isinstance(snapshot, PlainSnapshot):
             return self._match_plainly(snapshot, given, snapshot.work, counted=counted)
-        batch = snapshot.completed(given)
+        batch = snapshot.completed(given, counted=counted)
         if counted:
             # As it was given: one that is completed has no lists any more.
             snapshot.times.note(given, snapshot.sample.observed)
@@ -621,7 +621,7 @@ class Matcher:
         asks for; values that were left out (`unsupported="skip"`). With a schema also what events had that it
         does not allow. `str()` of each is a sentence.
         """
-        from penstock.matching.disagreements import disagreements
+        from penstock.matching.disagreements import disagreements, with_notes
 
         snapshot = self._snapshot()
         found = disagreements(
@@ -636,9 +636,10 @@ class Matcher:
             from penstock.matching.inside_lists import disagreements_inside
 
             events = snapshot.sample.observed.events
-            found += disagreements_inside(
+            inside = disagreements_inside(
                 snapshot, events, patience=patience, ids_max=ids_max, concerning=concerning
             )
+            found += with_notes(inside, self.texts)
         if self._schema is not None:
             found += self.misfits(self._schema)
         return Disagreements(sorted(found, key=lambda one: one.attribute))

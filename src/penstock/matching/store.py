@@ -91,10 +91,12 @@ class Snapshot(NamedTuple):
     times: ReadAsTimes = NOTHING
     """The attributes whose texts are read as times."""
 
-    def completed(self, batch: Batch) -> Batch:
-        """The batch as the parts match it."""
+    def completed(self, batch: Batch, *, counted: bool = False) -> Batch:
+        """The batch as the parts match it; `counted`: its events show what events are like."""
         batch = self.times.read(batch)
-        return self.computed.completed(batch, self.names) if self.computed else without_lists(batch)
+        if not self.computed:
+            return without_lists(batch)
+        return self.computed.completed(batch, self.names, counted=counted)
 
     def counting(self, unsupported: Unsupported) -> Unsupported:
         """The same, with values that are left out counted."""
