@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -126,7 +127,9 @@ def test_what_a_schema_says_of_elements() -> None:
     assert said("5 in tags") == [
         "the filter compares 'tags[]' with a number, but in the schema it is string: no event can match"
     ]
-    assert said("'x' in items") == ["'items[]', which the filter names, is a record; it has at, days, qty"]
+    assert said("'x' in items") == [
+        "'items[]', which the filter names, is a record; it has items[].at, items[].days, items[].qty"
+    ]
     clauses = " and ".join(f"not (k{i} = 1 and m{i} = 1)" for i in range(12))
     schema = Schema(SCHEMA.attributes, is_open=True)
     matcher = Matcher({"long": f"(any(items where skuu = 1) or n = 3) and {clauses}"})
@@ -153,7 +156,7 @@ MATCHED = [["deep", "fine", "late"], ["both"]]
 
 def forms(events: list[dict[str, Any]]) -> dict[str, Any]:
     """Ways to show events to a matcher."""
-    table = pa.Table.from_pylist([{"items": None, "tags": None, "days": None} | event for event in events])
+    rows = [{"items": None, "tags": None, "days": None} | event for event in events]
     data = [encode_event(Event(event)) for event in events]
     offsets = [0, *itertools.accumulate(map(len, data))]
     lines = "\n".join(json.dumps(event) for event in events)
@@ -161,7 +164,7 @@ def forms(events: list[dict[str, Any]]) -> dict[str, Any]:
         "dicts": lambda m: list(m.match_batch(events)),
         "one by one": lambda m: [m.match(event) for event in events],
         "JSON lines": lambda m: list(m.match_json(lines)),
-        "Arrow": lambda m: list(m.match_batch(table)),
+        "Arrow": lambda m: list(m.match_batch(pa.Table.from_pylist(rows))),
         "packed": lambda m: list(m.match_packed(b"".join(data), offsets)),
     }
 
@@ -268,3 +271,33 @@ def test_the_place_of_a_bad_element_is_told_once() -> None:
         matcher.match({"l": [{"x": {"y": b""}}]})
     matcher.match({"l": [{"x": b""}, [b""]]}, unsupported="skip")
     assert matcher.observed.skipping.counts().keys() == {"l[].x", "l[][]"}
+
+
+# Records in place of lists
+
+
+@pytest.mark.parametrize("form", ["dicts", "one by one", "JSON lines", "packed"])
+@pytest.mark.parametrize("is_cold", [False, True])
+def test_a_record_in_some_events_and_a_list_in_others_is_told(form: str, is_cold: bool) -> None:
+    rules = {"list": "any(items where sku = 'A')", "record": "items.sku = 'A'", "other": "n > 0"}
+    events: list[dict[str, Any]] = [
+        {"items": [{"sku": "A"}], "n": 1},
+        {"items": {"sku": "A"}, "n": 1},
+        {"items": None, "n": 1},
+    ]
+    show = forms(events)[form]
+    with Cold() if is_cold else nullcontext():
+        matcher = Matcher(rules)
+        assert show(matcher) == [["list", "other"], ["other", "record"], ["other"]]
+        assert [str(one) for one in matcher.disagreements()] == [
+            "1 rule (list) takes 'items' for a list, which it is not in all events; "
+            "'items' is a record in some events; it has items.sku",
+            "1 rule (record) takes 'items.sku' for a string, which it is not in all events; "
+            "'items' is a list in some events; any(items where sku …) asks for an element",
+        ]
+        fine = Matcher(rules)
+        assert forms(events[:1] * 3)[form](fine) == [["list", "other"]] * 3
+        assert [str(one) for one in fine.disagreements()] == [
+            "none of 3 events has 'items.sku', which 1 rule (record) names; "
+            "'items' is a list in some events; any(items where sku …) asks for an element"
+        ]

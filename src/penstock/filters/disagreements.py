@@ -7,7 +7,7 @@ matches, and nothing else would tell. What events have is known from counting th
 |---|---|
 | unknown | rules name an attribute that no event has, or that the schema does not list |
 | family | rules compare it with a family that no event has there; they have another |
-| mixed | some events have it in a family that no rule compares it with |
+| mixed | some events have it in a family that no rule compares it with, or a record in place of a list |
 | skipped | some values of it were left out, because no rule can match them |
 | unmatchable | by the schema, none of its values can be matched |
 | null | an attribute that rules name is null in all events |
@@ -186,10 +186,7 @@ def _sentence(found: Disagreement) -> str:
                 f"({counted} {values}): no event can match{_of_elements(found)}"
             )
         case "mixed":
-            return (
-                f"{counted} {values} of {name} {have} the family {seen}; rules compare it with a {asked} "
-                "only, and never match there"
-            )
+            return _sentence_of_mixed(found, name, f"{counted} {values} of {name} {have} the family {seen}")
         case "skipped":
             return (
                 f"{_count(found.skipped, 'value')} of {name}, which {who} {_verb(found, 'name')}, "
@@ -208,6 +205,14 @@ def _sentence(found: Disagreement) -> str:
             return f"{family}, but in the schema it is {found.detail}"
         case "unadvertised":
             return f"no publisher has advertised events that {who} can match"
+
+
+def _sentence_of_mixed(found: Disagreement, name: str, have: str) -> str:
+    """That some events have something else; where it is a record or a list, a note says so."""
+    asked = " or a ".join(found.asked)
+    if not found.seen:
+        return f"{_who(found)} {_verb(found, 'take')} {name} for a {asked}, which it is not in all events"
+    return f"{have}; rules compare it with a {asked} only, and never match there"
 
 
 def _of_elements(found: Disagreement) -> str:
@@ -424,7 +429,8 @@ def in_lists(lists: Lists, found: Disagreement, known: Collection[str]) -> Disag
     has = found.has
     if found.problem == "unknown" and found.attribute == ELEMENT and meant is None:
         has = has or tuple(sorted(known)[:_FIELDS_SHOWN])
-    return msgspec.structs.replace(found, attribute=place, suggestion=meant, has=has)
+    fields = tuple(written((*lists, name)) for name in has)
+    return msgspec.structs.replace(found, attribute=place, suggestion=meant, has=fields)
 
 
 def check(filters: Collection[Filter], schema: Schema) -> list[Disagreement]:

@@ -5,7 +5,7 @@ somebody asks. Most attributes are settled by what is asked of them in all; only
 something to say are looked into rule by rule.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -86,6 +86,7 @@ def disagreements(
     rules = Rules(ids_max)
     seen: dict[str, _Seen] = {}
     looked: dict[str, int] = {}
+    shapes: dict[str, str] = {}
     at_issue: dict[int, list[Problem]] = {}
     known = observed.names.keys() | {
         name for name, values in zip(names, counts, strict=True) if values.any() and not is_computed(name)
@@ -101,6 +102,11 @@ def disagreements(
         if kept and {Family.TIME, Family.STRING} <= kinds:
             problems.append("texts")
             found = found._replace(kept=kept)
+        other = _other_shape(name, kinds, found, known, observed.lists)
+        if other is not None:
+            shapes[name] = other
+            if found.families and "mixed" not in problems:
+                problems.append("mixed")
         problems = [one for one in problems if _is_sure(one, looked[name], observed, patience)]
         if problems:
             seen[name], at_issue[number] = found, problems
@@ -130,6 +136,7 @@ def disagreements(
         events=looked,
         skipped={name: one.skipped for name, one in seen.items()},
         detail={name: observed.skipping.detail(name) for name, one in seen.items() if one.skipped},
+        note=shapes,
     )
     return with_notes(reported, texts)
 
@@ -241,6 +248,23 @@ def _problems(name: str, kinds: set[Kind], seen: _Seen, known: set[str]) -> list
     elif compared and Presence.EXISTS not in kinds and seen.families.keys() - compared:
         found.append("mixed")
     return found
+
+
+def _other_shape(
+    name: str, kinds: set[Kind], seen: _Seen, known: set[str], lists: Collection[str]
+) -> str | None:
+    """How some events have an attribute that others have as rules take it: a list that is a record there, or
+    an attribute of a record that is a list there."""
+    if Family.LIST in kinds and Family.LIST in seen.families:
+        fields = fields_of(name, known)
+        return f"{name!r:.80} is a record in some events; it has {', '.join(fields)}" if fields else None
+    dot = name.find(".")
+    while dot >= 0:
+        if name[:dot] in lists:
+            asks = f"any({name[:dot]:.80} where {name[dot + 1 :]:.80} …) asks for an element"
+            return f"{name[:dot]!r:.80} is a list in some events; {asks}"
+        dot = name.find(".", dot + 1)
+    return None
 
 
 def _is_sure(problem: Problem, looked: int, observed: Observed, patience: int) -> bool:

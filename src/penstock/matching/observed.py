@@ -21,7 +21,8 @@ from penstock.matching.arrival import is_interpreting
 from penstock.matching.batch import DECIMAL, DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.observe import STATES, count_values
-from penstock.model.events import Skipping, decode_object
+from penstock.model.arrow import is_arrow_list
+from penstock.model.events import Skipping, decode_object, is_list
 from penstock.model.limits import ATTRIBUTES_MAX, NAME_LENGTH_MAX, NESTING_MAX
 from penstock.model.packed import decode_event
 from penstock.model.places import Place
@@ -70,6 +71,8 @@ class Observed:
         """How many events there were."""
         self.names: dict[str, None] = {}
         """Names that events had; of their attributes, not all."""
+        self.lists: dict[str, None] = {}
+        """Those of them that were lists with elements in some event."""
         self.skipping = Skipping(threading.Lock())
         """What to pass as `unsupported` so that values that are left out are counted."""
         self._kept: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -166,6 +169,7 @@ class Observed:
         """The same when attributes have other numbers; those that have none (-1) are left out."""
         made = Observed()
         made.events, made.names, made.skipping = self.events, self.names, self.skipping
+        made.lists = self.lists
         made._next = self._next
         began = {int(number_of[number]): events for number, events in self._began.items()}
         made._began = {number: events for number, events in began.items() if number >= 0}
@@ -188,8 +192,8 @@ class Observed:
         """Whether the names of some more events should be looked at."""
         return self.events >= self._next and len(self.names) < NAMES_MAX
 
-    def look(self, names: Iterable[str]) -> None:
-        """Remember the names of some events."""
+    def look(self, names: Iterable[str], lists: Iterable[str] = ()) -> None:
+        """Remember the names of some events, and which of them are lists."""
         self._next = self.events + self.events // 4 + 1
         for name in names:
             if len(self.names) >= NAMES_MAX:
@@ -197,11 +201,15 @@ class Observed:
             # Names that no filter mentions have not been checked.
             if len(name) <= NAME_LENGTH_MAX:
                 self.names[name] = None
+        for name in lists:
+            if name in self.names:
+                self.lists[name] = None
 
     def look_at_lines(self, lines: bytes | bytearray | memoryview) -> None:
         """Remember the names in a few JSON lines."""
         if self.is_curious:
-            self.look(_names_in_lines(bytes(lines[:_LINE_BYTES])))
+            for event in _events_in_lines(bytes(lines[:_LINE_BYTES])):
+                self.look(names_in(event), lists_in(event))
 
     def look_at_packed(self, data: Any, offsets: Any) -> None:
         """Remember the names of a few packed events, which have been checked."""
@@ -209,12 +217,14 @@ class Observed:
             ends = [int(end) for end in offsets[: _LOOKED_AT + 1]]
             view = memoryview(data)
             for begin, stop in pairwise(ends):
-                self.look(decode_event(view[begin:stop].tobytes()))
+                event = decode_event(view[begin:stop].tobytes())
+                self.look(event, lists_in(event))
 
     def look_at_columns(self, schema: "pa.Schema") -> None:
         """Remember the names of a table's columns."""
         if self.is_curious:
-            self.look(_names_in_schema(schema, "", 0))
+            lists = (name for name, kind in _leaves_of(schema, "", 0) if is_arrow_list(kind))
+            self.look((name for name, _kind in _leaves_of(schema, "", 0)), lists)
 
     def looking(self, events: Iterable[Any]) -> Iterator[Any]:
         """The events themselves, the names of the first remembered on the way."""
@@ -223,7 +233,7 @@ class Observed:
             return
         for at, event in enumerate(events):
             if at < _LOOKED_AT and isinstance(event, Mapping):
-                self.look(names_in(event))
+                self.look(names_in(event), lists_in(event))
             yield event
 
 
@@ -241,20 +251,30 @@ def names_in(event: Mapping[Any, object], prefix: str = "", depth: int = 0) -> I
             yield path
 
 
-def _names_in_lines(lines: bytes) -> Iterator[str]:
+def lists_in(event: Mapping[Any, object], prefix: str = "", depth: int = 0) -> Iterator[str]:
+    """The names of those of an event's attributes that are lists with elements."""
+    for name, value in event.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping) and depth < NESTING_MAX:
+            yield from lists_in(value, path + ".", depth + 1)
+        elif is_list(value) and any(element is not None for element in value):
+            yield path
+
+
+def _events_in_lines(lines: bytes) -> Iterator[Mapping[str, object]]:
     for line in lines.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]:
         try:
-            yield from names_in(decode_object(line.strip()))
+            yield decode_object(line.strip())
         except PenstockError:
             # The last may be cut; what is wrong in others is for the reader to say.
             continue
 
 
-def _names_in_schema(fields: Any, prefix: str, depth: int) -> Iterator[str]:
+def _leaves_of(fields: Any, prefix: str, depth: int) -> "Iterator[tuple[str, pa.DataType]]":
     import pyarrow as pa
 
     for field in fields:
         if pa.types.is_struct(field.type) and depth < NESTING_MAX:
-            yield from _names_in_schema(field.type, f"{prefix}{field.name}.", depth + 1)
+            yield from _leaves_of(field.type, f"{prefix}{field.name}.", depth + 1)
         else:
-            yield prefix + field.name
+            yield prefix + field.name, field.type
