@@ -253,7 +253,11 @@ def test_fields_in_lists_that_a_rule_names_are_refused_or_left_out(name: str) ->
         matcher.match_batch(ROWS)
     assert str(refused.value).startswith("row 0, column 'l[]': the column '")
     assert list(matcher.match_batch(ROWS, unsupported="skip")) == [["a"], [], [], []]
-    assert matcher.observed.skipping.count(f"l[].{name}") == (2 if name == "raw" else 1)
+    count = 2 if name == "raw" else 1
+    assert matcher.observed.skipping.count(f"l[].{name}") == count
+    (told,) = matcher.disagreements()
+    assert (told.attribute, told.problem, told.skipped, told.rules) == (f"l[].{name}", "skipped", count, 1)
+    assert "a column of type " in str(told)
 
 
 def test_the_place_of_a_bad_element_is_told_once() -> None:

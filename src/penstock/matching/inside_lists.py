@@ -25,8 +25,9 @@ from penstock.filters.valuesets import Presence
 from penstock.matching.columns import NEVER
 from penstock.matching.computed import filter_of, is_computed
 from penstock.matching.observed import families_of_states
+from penstock.model.events import Skipping
 from penstock.model.names import Id
-from penstock.model.places import Place
+from penstock.model.places import Place, written
 from penstock.model.schema import Schema
 from penstock.model.values import Family
 
@@ -42,17 +43,25 @@ Judge = Callable[[Lists, str, set[Kind]], Problem | None]
 class _Seen:
     """What the elements of one list had."""
 
-    def __init__(self, elements: "Elements", kept: Mapping[Place, int]) -> None:
+    def __init__(
+        self, lists: Lists, elements: "Elements", kept: Mapping[Place, int], skipping: Skipping
+    ) -> None:
         """`kept`: texts that would be times if no rule compared them with strings."""
         names = [name for name in elements.names if not is_computed(name)]
         counts = elements.observed.counts(len(elements.names))
         self.families = {name: families_of_states(counts[elements.names[name]]) for name in names}
         self.known = {*elements.observed.names, *(name for name in names if self.families[name])}
         self.kept = kept
+        places = {name: written((*lists, name)) for name in names}
+        self.skipped = {name: count for name in names if (count := skipping.count(places[name]))}
+        """How many values were left out, of those that had some."""
+        self.details = {name: skipping.detail(places[name]) for name in self.skipped}
 
     def problem(self, name: str, kinds: set[Kind]) -> Problem | None:
         """What is wrong with a condition that asks for this."""
         families = self.families.get(name, {})
+        if name in self.skipped and not (families and is_in_vain(kinds, families)):
+            return "skipped"
         if not families:
             return None if name in self.known or kinds == {Presence.ABSENT} else "unknown"
         if Family.TIME in kinds and self.kept.get(name):
@@ -81,7 +90,7 @@ def disagreements_inside(
     seen: dict[Lists, _Seen] = {}
     for lists, elements in _every(snapshot.computed.lists):
         if elements.observed.events >= max(1, patience):
-            seen[lists] = _Seen(elements, _kept(snapshot, lists))
+            seen[lists] = _Seen(lists, elements, _kept(snapshot, lists), snapshot.sample.observed.skipping)
 
     def judge(lists: Lists, name: str, kinds: set[Kind]) -> Problem | None:
         return seen[lists].problem(name, kinds) if lists in seen else None
@@ -95,6 +104,8 @@ def disagreements_inside(
             known,
             seen=seen[lists].shown(some.problems),
             events=dict.fromkeys((name for name, _problem in some.problems), events),
+            skipped=seen[lists].skipped,
+            detail=seen[lists].details,
         )
         found += [in_lists(lists, one, known) for one in reported]
     return found
