@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import Any
@@ -19,6 +20,7 @@ from penstock.matching.linting import Rules, lint
 from penstock.matching.times import TimeTexts
 from penstock.model.packed import encode_event
 from penstock.model.schema import Schema
+from penstock.model.values import family_of
 
 pytestmark = pytest.mark.usefixtures("warm_kernels")
 
@@ -167,6 +169,61 @@ def forms(events: list[dict[str, Any]]) -> dict[str, Any]:
         "Arrow": lambda m: list(m.match_batch(pa.Table.from_pylist(rows))),
         "packed": lambda m: list(m.match_packed(b"".join(data), offsets)),
     }
+
+
+SEEN_VALUES = st.sampled_from(["x", "y", 7, 1.5, True])
+RECORDS = st.dictionaries(st.sampled_from(["sku", "qty", "at"]), SEEN_VALUES, min_size=1)
+SEEN_EVENTS = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={name: st.lists(st.one_of(RECORDS, SEEN_VALUES), min_size=1) for name in ("items", "tags")},
+    ),
+    min_size=1,
+    max_size=4,
+)
+SEEN_RULES = st.lists(
+    st.tuples(
+        st.sampled_from(["items", "tags"]),
+        st.sampled_from(["sku", "qty", "at", "skuu", "this"]),
+        st.sampled_from(list(ATOMS)),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def found_by_looking(
+    rules: list[tuple[str, str, str]], events: list[dict[str, Any]]
+) -> dict[tuple[str, str], tuple[int, dict[str, int]]]:
+    """What there is to say, by looking at all elements for each rule."""
+    found: dict[tuple[str, str], tuple[int, dict[str, int]]] = {}
+    for name, inner, atom in rules:
+        elements = [element for event in events for element in event.get(name, ())]
+        records = [each if isinstance(each, dict) else {"this": each} for each in elements]
+        values = [family_of(record[inner]).label for record in records if inner in record]
+        asked = ATOMS[atom]
+        place = f"{name}[]" if inner == "this" else f"{name}[].{inner}"
+        problem = "unknown" if not values else "family"
+        if not elements or asked in values or asked == "absent" or (values and asked == "exists"):
+            continue
+        count, _ = found.get((place, problem), (0, {}))
+        found[place, problem] = count + 1, dict(Counter(values))
+    return found
+
+
+@pytest.mark.property
+@given(SEEN_RULES, SEEN_EVENTS, st.sampled_from(["dicts", "one by one", "JSON lines", "packed"]))
+def test_what_is_reported_is_what_looking_at_every_element_finds(
+    rules: list[tuple[str, str, str]], events: list[dict[str, Any]], form: str
+) -> None:
+    matcher = Matcher((key, text_of(one)) for key, one in enumerate(rules))
+    forms(events)[form](matcher)
+    told = {
+        (one.attribute, one.problem): (one.rules, one.seen)
+        for one in matcher.disagreements()
+        if "[]" in one.attribute
+    }
+    assert told == found_by_looking(rules, events)
 
 
 @pytest.mark.parametrize("form", list(forms(EVENTS)))
