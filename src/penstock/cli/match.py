@@ -32,6 +32,7 @@ from penstock.matching.matches import Matches
 from penstock.matching.summary import Summary, Tally
 from penstock.model.events import Event
 from penstock.model.fitting import Fitting
+from penstock.model.places import is_inside
 from penstock.model.schema import Schema
 from penstock.model.values import Family
 
@@ -328,5 +329,5 @@ _PATIENCE: Final = 1_000
 
 def _hint(found: Disagreement) -> str:
     """The options that help. They read single values: neither lists nor what is in them."""
-    lists = Family.LIST.label in (*found.asked, *found.seen) or "[]" in found.attribute
+    lists = Family.LIST.label in (*found.asked, *found.seen) or is_inside(found.attribute)
     return " (see --family and --null)" if found.problem == "family" and not lists else ""
