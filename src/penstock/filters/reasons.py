@@ -26,7 +26,7 @@ from penstock.model.events import Event, Unsupported, as_event, with_times
 from penstock.model.names import Id
 from penstock.model.nesting import nest_list
 from penstock.model.places import Place, in_order, inside, split
-from penstock.model.values import Family, List, Time, Value, family_of
+from penstock.model.values import Family, List, Time, Value, family_of, time_in
 
 _VALUE_SHOWN: Final = 80
 """Characters of a value that are shown."""
@@ -120,7 +120,7 @@ def _conditions(
         value = attributes.get(name)
         parts = describe_states(name, states)
         found = _found(name, states, attributes)
-        if states.kind is Family.TIME and name in text_rules:
+        if states.kind is Family.TIME and name in text_rules and type(value) is str and time_in(value):
             found += f", as which it is not read because of {text_rules[name]}"
         for part in parts:
             more = _of_elements(name, part, value, text_rules) if type(value) is tuple else ""
@@ -143,15 +143,16 @@ def _of_elements(name: str, part: Expression, elements: List, text_rules: Mappin
     if not isinstance(part, Constraint) or part.operator not in ("any", "not any"):
         return ""
     filters = lists.filters_of(part.value)
-    closest: tuple[int, int, Filter] | None = None
+    closest: tuple[tuple[int, int], int, Filter] | None = None
     for at, element in enumerate(elements):
         attributes = lists.attributes_of(element)
         for f in filters:
             if f.admits(attributes):
                 return f"; {write_name(name)}[{at}] matches: {shown((element,))[1:-1]}"
             true = sum(states.admits(attributes.get(inner)) for inner, states in f.conditions.items())
-            if closest is None or true > closest[0]:
-                closest = true, at, f
+            rank = true, sum(inner in attributes for inner in f.conditions)
+            if closest is None or rank > closest[0]:
+                closest = rank, at, f
     said = (
         "; none of 1 element matches"
         if len(elements) == 1
@@ -159,7 +160,7 @@ def _of_elements(name: str, part: Expression, elements: List, text_rules: Mappin
     )
     if closest is None or part.operator == "not any":
         return said
-    _true, at, f = closest
+    _rank, at, f = closest
     inner = lists.attributes_of(elements[at])
     rules = {place: text_rules[inside(name, place)] for place in split(text_rules)[1].get(name, ())}
     wrong = [f"{one.text}: {one.found}" for one in _conditions(f, inner, rules) if not one.holds]
