@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from cold_kernels import Cold
 from penstock import Event, Matcher, parse
 from penstock.errors import PenstockError, UnsupportedValueError
-from penstock.filters.disagreements import Disagreement, SchemaCheck, check, events_that_misfit, why_not
+from penstock.filters.disagreements import Disagreement
+from penstock.filters.schema_check import SchemaCheck, check, events_that_misfit, why_not
 from penstock.matching.linting import Rules, lint
 from penstock.matching.times import TimeTexts
 from penstock.model.fitting import Fitting

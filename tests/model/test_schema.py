@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import InputError, PenstockError
-from penstock.filters.disagreements import events_that_misfit
+from penstock.filters.schema_check import events_that_misfit
 from penstock.model.events import Event
 from penstock.model.fitting import Fitting
 from penstock.model.places import written

@@ -24,7 +24,8 @@ from penstock.cli.schema_files import Unmatchable, parquet_schema, read_schema
 from penstock.cli.sources import Source, one_kind, size_of_all, sources
 from penstock.cli.subscriptions import Reading
 from penstock.errors import DisagreementError, InputError, printable
-from penstock.filters.disagreements import Disagreement, events_that_misfit
+from penstock.filters.disagreements import Disagreement
+from penstock.filters.schema_check import events_that_misfit
 from penstock.matching.computed import plain_names
 from penstock.matching.lines import Lines
 from penstock.matching.matcher import Matcher

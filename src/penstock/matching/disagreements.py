@@ -23,14 +23,12 @@ from penstock.filters.disagreements import (
     fields_of,
     in_lists,
     is_in_vain,
-    listed_by,
     of_records,
-    problem_by,
-    report_by,
     suggestion,
 )
 from penstock.filters.filter import Filter
 from penstock.filters.reasons import shown
+from penstock.filters.schema_check import listed_by, problem_by, report_by
 from penstock.filters.valuesets import Presence
 from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, LIST
 from penstock.matching.columns import PATTERN_ONLY

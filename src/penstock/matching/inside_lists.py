@@ -16,11 +16,10 @@ from penstock.filters.disagreements import (
     Disagreement,
     Problem,
     Rules,
-    elements_at,
     in_lists,
     is_in_vain,
-    problem_inside,
 )
+from penstock.filters.schema_check import elements_at, problem_inside
 from penstock.filters.valuesets import Presence
 from penstock.matching.columns import NEVER
 from penstock.matching.computed import filter_of, is_computed

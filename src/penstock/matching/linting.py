@@ -27,9 +27,10 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from penstock.filters.asked import Kind, Lists, attributes_in, conditions_inside, kinds_in
-from penstock.filters.disagreements import Disagreement, check, check_inside, suggestion
+from penstock.filters.disagreements import Disagreement, suggestion
 from penstock.filters.filter import ALWAYS
 from penstock.filters.predicate import Predicate
+from penstock.filters.schema_check import check, check_inside
 from penstock.filters.valuesets import ValueSet
 from penstock.matching.covered import covered_rules
 from penstock.model.names import Id

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, FilterError, InputError, PenstockError, UnknownSubscriptionError
 from penstock.filters import html
-from penstock.filters.disagreements import IDS_SHOWN, Disagreements, DisagreementWarning, SchemaCheck, refuse
+from penstock.filters.disagreements import IDS_SHOWN, Disagreements, DisagreementWarning, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.reasons import Reasons, asked_of, reasons, rule_shown, texts_like_times
+from penstock.filters.schema_check import SchemaCheck
 from penstock.matching.arrival import KERNELS, is_interpreting
 from penstock.matching.batch import Batch
 from penstock.matching.bulk_texts import BulkTexts
