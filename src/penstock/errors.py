@@ -31,12 +31,26 @@ class PenstockError(Exception):
     """
 
     row: int | None = None
+    _column: str | None = None
+    _told: str | None = None
+    """The message without row and column."""
 
     def in_row(self, row: int, column: str | None = None) -> "PenstockError":
         """The same error, saying in which row, and column, of a table it happened."""
+        return self._located(row, column, str(self))
+
+    def in_list(self, row: int, column: str) -> "PenstockError":
+        """The same of an error about an element of a list in this row, whose own row was its number."""
+        inner = self._column or ""
+        joint = "." if inner and not inner.startswith("[]") else ""
+        return self._located(
+            row, f"{column}[]{joint}{inner}", str(self) if self._told is None else self._told
+        )
+
+    def _located(self, row: int, column: str | None, told: str) -> "PenstockError":
         place = f"row {row}" if column is None else f"row {row}, column {column!r:.80}"
-        located = _rebuild(type(self), f"{place}: {self}", dict(vars(self)))
-        located.row = row
+        located = _rebuild(type(self), f"{place}: {told}", dict(vars(self)))
+        located.row, located._column, located._told = row, column, told
         return located
 
 

@@ -224,7 +224,7 @@ def test_in_json_lines_what_no_filter_names_is_only_checked_to_be_json(
         (b'{"x": {"y": {"list": 18446744073709551616}}}', "'x.y.list': 1.844674e+19 does not fit"),
         (b'{"x": {"y": 2, "z": null}, "z": null, "id": null}', None),
         (b'{"x.y": {"list": 18446744073709551616}}', "'x.y.list': 1.844674e+19 does not fit"),
-        (b'{"x": {"y" : \t{"a": 1, "b": [18446744073709551616]}}}', "'x.y.b': 1.844674e+19 does not fit"),
+        (b'{"x": {"y" : \t{"a": 1, "b": [18446744073709551616]}}}', "'x.y.b[]': 1.844674e+19 does not fit"),
         (b'{"\\u0078": {"y": {"list": 18446744073709551616}}}', "'x.y.list': 1.844674e+19 does not fit"),
         (b'{"x": {"\\u0079": {"list": 18446744073709551616}}}', "'x.y.list': 1.844674e+19 does not fit"),
         (b'{"z": {"y": 1}, "z.y": 2}', "'z.y' is there twice"),

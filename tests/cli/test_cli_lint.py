@@ -314,6 +314,25 @@ def test_attributes_are_held_against_a_schema_of_either_kind(capsysbinary: Captu
         assert found[0]["message"] == "the schema has no attribute 'amuont'; did you mean 'amount'?"
 
 
+def test_elements_of_lists_are_held_against_a_schema_of_either_kind(capsysbinary: Capture) -> None:
+    put(
+        "r.jsonl",
+        rule("a", "any(items where skuu = 'x')"),
+        rule("b", "any(items where sku = 'x' and qty > 1)"),
+        rule("c", "any(items where qty = 'x') or 'a' in tags"),
+    )
+    events = [{"items": [{"sku": "x", "qty": 1}], "tags": ["a"]}]
+    put("events.jsonl", *map(json.dumps, events))
+    assert main(["schema", "infer", "events.jsonl", "--output", "s.json"]) == 0
+    papq.write_table(pa.Table.from_pylist(events), "s.parquet")
+    for schema in ("s.json", "s.parquet"):
+        found = findings(capsysbinary, "r.jsonl", "--schema", schema)
+        assert [(one["check"], one["line"]) for one in found] == [("unknown-attribute", 1), ("wrong-type", 3)]
+        said = "the schema has no attribute 'items[].skuu'; did you mean 'items[].sku'?"
+        assert found[0]["message"] == said
+        assert "compares 'items[].qty' with a string, but in the schema it is" in found[1]["message"]
+
+
 @pytest.mark.parametrize("kind", ["text", "json", "sarif"])
 def test_output_is_written_into_a_file(kind: str, capsysbinary: Capture) -> None:
     put("r.jsonl", *BAD)

@@ -489,6 +489,18 @@ def test_lists_in_files(tmp_path: Path, capsysbinary: Capture) -> None:
     assert json.loads(capsysbinary.readouterr().out) == {"event": ["x", {"y": [1]}], "ids": ["red"]}
 
 
+def test_fields_in_lists_that_nobody_names_may_be_bytes(tmp_path: Path, capsysbinary: Capture) -> None:
+    rules = tmp_path / "rules.jsonl"
+    rules.write_text('{"id": "a", "filter": "any(items where sku = \'A\')"}\n')
+    rows = [
+        {"items": [{"sku": "A", "raw": b"x"}], "n": "5"},
+        {"items": [{"sku": "B", "raw": b"x"}], "n": "6"},
+    ]
+    papq.write_table(pa.Table.from_pylist(rows), tmp_path / "e.parquet")
+    for more in ([], ["--family", "n=number"], ["--unsupported", "skip"]):
+        assert match(capsysbinary, rules, tmp_path / "e.parquet", *more) == {0: ["a"]}
+
+
 def test_an_endless_stream_is_told_of_each_disagreement_once(capsysbinary: Capture) -> None:
     matcher = Matcher({"a": "amuont > 5", "b": "word > 5", "c": "late > 5"})
     answering, now = Answering(matcher), [0.0]

@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 from penstock.filters.disagreements import (
     _CLOSENESS,
     IDS_SHOWN,
-    SchemaCheck,
     _closest,
-    check,
     suggestion,
-    why_not,
 )
 from penstock.filters.parsing import parse
+from penstock.filters.schema_check import SchemaCheck, check, why_not
 from penstock.model.schema import Schema
 from penstock.model.values import Family, Time
 

@@ -167,7 +167,7 @@ def test_times_in_lists_are_times() -> None:
 def test_what_is_no_value_in_a_list_is_named_or_left_out() -> None:
     matcher = Matcher([("a", "'x' in tags")])
     lines = '{"tags": ["x"]}\n{"tags": ["x", 9223372036854775808]}\n{"tags": ["x"]}'
-    with pytest.raises(UnsupportedValueError, match=r"row 2.*'tags'"):
+    with pytest.raises(UnsupportedValueError, match=r"row 2.*'tags\[\]'"):
         matcher.match_json(lines)
     assert list(matcher.match_json(lines, unsupported="skip")) == [["a"]] * 3
     table = pa.table({"tags": pa.array([["x"], None], pa.list_(pa.binary()))})

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import DisagreementError
-from penstock.filters.disagreements import SchemaCheck
 from penstock.filters.parsing import parse
+from penstock.filters.schema_check import SchemaCheck
 from penstock.matching.matcher import Matcher
 from penstock.model.fitting import Fitting
 from penstock.model.schema import Schema

@@ -67,23 +67,29 @@ def test_texts_are_read_as_times_together_as_they_are_one_by_one(texts: list[str
 # Rules that say time
 
 NAMES = st.sampled_from(["a", "b", "c.d"])
-CONDITIONS = st.builds(
-    "{} {}".format,
-    NAMES,
-    st.sampled_from(
-        [
-            "> timestamp '2024-01-01'",
-            "<= timestamp '2024-06-01T00:00:00Z'",
-            "= date '2024-02-02'",
-            "= '2024-02-02'",
-            "like '%-02'",
-            "like '2024-03%'",
-            "> 5",
-            "is null",
-            "is not null",
-        ]
-    ),
+TESTS = st.sampled_from(
+    [
+        "> timestamp '2024-01-01'",
+        "<= timestamp '2024-06-01T00:00:00Z'",
+        "= date '2024-02-02'",
+        "= '2024-02-02'",
+        "like '%-02'",
+        "like '2024-03%'",
+        "> 5",
+    ]
 )
+PLAIN = st.builds("{} {}".format, NAMES, st.one_of(TESTS, st.sampled_from(["is null", "is not null"])))
+OF_ELEMENTS = st.one_of(
+    st.builds("{} {}".format, st.sampled_from(["a", "b", "this"]), TESTS),
+    st.builds("any({}) {}".format, st.sampled_from(["a", "this"]), TESTS),
+)
+ON_LISTS = st.builds(
+    "{}any({} where {})".format,
+    st.sampled_from(["", "not "]),
+    NAMES,
+    st.one_of(OF_ELEMENTS, st.lists(OF_ELEMENTS, min_size=2, max_size=2).map(" or ".join)),
+)
+CONDITIONS = st.one_of(PLAIN, PLAIN, ON_LISTS)
 RULE = st.one_of(
     CONDITIONS,
     st.lists(CONDITIONS, min_size=2, max_size=3).map(" and ".join),
@@ -106,7 +112,16 @@ VALUES = st.sampled_from(
         Time(5),
     ]
 )
-EVENTS = st.lists(st.dictionaries(NAMES, VALUES), min_size=1, max_size=4)
+ELEMENTS = st.one_of(
+    VALUES,
+    st.lists(VALUES, max_size=2),
+    st.dictionaries(
+        st.sampled_from(["a", "b", "this"]), st.one_of(VALUES, st.lists(VALUES, max_size=2)), max_size=2
+    ),
+)
+EVENTS = st.lists(
+    st.dictionaries(NAMES, st.one_of(VALUES, VALUES, st.lists(ELEMENTS, max_size=3))), min_size=1, max_size=4
+)
 CHANGES = st.lists(st.tuples(st.integers(0, 5), st.one_of(RULE, LONG)), min_size=1, max_size=12)
 
 

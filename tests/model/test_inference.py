@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import PenstockError
-from penstock.model.events import flatten
+from penstock.errors import LimitError, PenstockError
+from penstock.model.events import flatten, with_times
 from penstock.model.fitting import Fitting
 from penstock.model.inference import Inference
 from penstock.model.limits import ATTRIBUTES_MAX
@@ -20,7 +20,12 @@ SCALARS = st.one_of(
 EVENTS = st.lists(
     st.dictionaries(
         st.sampled_from("abc"),
-        st.one_of(SCALARS, st.lists(SCALARS), st.dictionaries(st.sampled_from("xy"), SCALARS)),
+        st.one_of(
+            SCALARS,
+            st.dictionaries(st.sampled_from("xy"), SCALARS),
+            st.lists(st.one_of(SCALARS, st.dictionaries(st.sampled_from("xy"), SCALARS))),
+            st.lists(st.lists(SCALARS)),
+        ),
         min_size=1,
     ),
     min_size=1,
@@ -39,11 +44,9 @@ def inferred(events: list[dict[str, object]]) -> Schema:
 def test_every_attribute_that_rules_can_match_fits(events: list[dict[str, object]]) -> None:
     schema = inferred(events)
     again = Schema.from_json(schema.to_json())
-    times = {n for n, one in schema.attributes.items() if "time" in one.type}
+    times = {place for place, one in schema.places() if "time" in one.type}
     for event in events:
-        flat = flatten(event, "skip")
-        texts = {name for name in flat if name in times and isinstance(flat[name], str)}
-        assert list(again.misfits({n: v for n, v in flat.items() if n not in texts})) == []
+        assert list(again.misfits(with_times(flatten(event, "skip"), times))) == []
 
 
 KEYS = st.sampled_from(["a", "b", "a.b", "a.", "b.c.d"])
@@ -90,7 +93,7 @@ def test_odd_values_have_their_own_types() -> None:
             "properties": {"x": {"type": "number"}},
             "additionalProperties": False,
         },
-        "tags": {"type": ["array", "null"]},
+        "tags": {"type": ["array", "null"], "items": {"type": "number"}},
     }
 
 
@@ -122,3 +125,52 @@ def test_names_beyond_the_limit_are_refused() -> None:
         made.see({f"a{n}": 1})
     with pytest.raises(PenstockError, match="ATTRIBUTES_MAX"):
         made.see({"one_more": 1})
+
+
+def test_elements_of_lists_have_a_schema_too() -> None:
+    events: list[dict[str, object]] = [
+        {
+            "items": [{"sku": "A", "qty": 1}, {"sku": "B", "at": {"day": "2024-01-01"}}],
+            "days": ["2024-01-01"],
+        },
+        {"items": [{"qty": None}, None], "days": ["2024-01-01", None], "odd": ["a", {"x": [1]}], "no": []},
+    ]
+    found = json.loads(inferred(events).to_json())["properties"]
+    assert found["days"] == {
+        "type": "array",
+        "items": {"type": ["string", "null"], "format": "date-time"},
+    }
+    assert found["items"] == {
+        "type": "array",
+        "items": {
+            "type": ["object", "null"],
+            "properties": {
+                "at": {
+                    "type": "object",
+                    "properties": {"day": {"type": "string", "format": "date-time"}},
+                    "additionalProperties": False,
+                },
+                "qty": {"type": ["number", "null"]},
+                "sku": {"type": "string"},
+            },
+            "additionalProperties": False,
+        },
+    }
+    assert found["no"] == {"type": "array"}
+    assert found["odd"]["items"]["anyOf"] == [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {"x": {"type": "array", "items": {"type": "number"}}},
+            "additionalProperties": False,
+        },
+    ]
+
+
+def test_a_member_by_the_name_of_elements_leaves_open_what_they_are() -> None:
+    assert inferred([{"l": [{"this": 1}, "x"]}]).attributes["l"].elements is None
+
+
+def test_attributes_of_elements_count() -> None:
+    with pytest.raises(LimitError):
+        inferred([{"a": [{f"x{n}": 1 for n in range(ATTRIBUTES_MAX)}]}])

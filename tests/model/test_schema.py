@@ -9,6 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import InputError, PenstockError
+from penstock.filters.schema_check import events_that_misfit
+from penstock.model.events import Event
+from penstock.model.fitting import Fitting
+from penstock.model.places import written
 from penstock.model.schema import Schema
 from penstock.model.values import Family, Time
 
@@ -162,3 +166,156 @@ def test_misfits_say_what_is_wrong() -> None:
         "'amount' is a string, but in the schema it is number",
         "the schema has no 'amuont'",
     ]
+
+
+def places(schema: Schema) -> dict[str, set[Family]]:
+    return {written(place): set(one.families) for place, one in schema.places() if not isinstance(place, str)}
+
+
+ORDERS = {
+    "properties": {
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}},
+        "days": {"type": ["array", "null"], "items": {"type": ["string", "null"], "format": "date"}},
+        "items": {
+            "type": "array",
+            "items": {
+                "properties": {
+                    "sku": {"type": "string"},
+                    "qty": {"type": "integer"},
+                    "gift": {"properties": {"wrap": {"type": "string"}}},
+                    "parts": {"type": "array", "items": {"$ref": "#/$defs/part"}},
+                }
+            },
+        },
+        "rows": {"items": {"type": "array", "items": {"type": "number"}}},
+        "mixed": {"items": {"anyOf": [{"type": "string"}, {"properties": {"x": {"type": "boolean"}}}]}},
+        "anything": {"type": "array", "items": {}},
+        "objects": {"type": "array", "items": {"type": "object"}},
+        "none": {"type": "array"},
+    },
+    "$defs": {
+        "part": {
+            "type": "object",
+            "properties": {"id": {"type": "integer"}, "of": {"items": {"$ref": "#/$defs/part"}}},
+        }
+    },
+}
+
+
+def test_items_of_json_schema_are_elements() -> None:
+    schema = Schema.from_json(ORDERS)
+    assert places(schema) == {
+        "tags[]": {STRING},
+        "days[]": {TIME},
+        "items[].sku": {STRING},
+        "items[].qty": {NUMBER},
+        "items[].gift.wrap": {STRING},
+        "items[].parts": {LIST},
+        "items[].parts[].id": {NUMBER},
+        "items[].parts[].of": {LIST},
+        "rows[]": {LIST},
+        "rows[][]": {NUMBER},
+        "mixed[]": {STRING},
+        "mixed[].x": {BOOL},
+    }
+    elements = {name: one.elements for name, one in schema.attributes.items()}
+    assert elements["anything"] is elements["none"] is None
+    assert elements["objects"] is not None
+    assert elements["objects"].is_open
+    assert elements["items"] is not None
+    assert not elements["items"].is_open
+    assert not schema.is_open
+    again = Schema.from_json(schema.to_json())
+    assert places(again) == places(schema)
+    assert {name: one.elements is None for name, one in again.attributes.items()} == {
+        name: one is None for name, one in elements.items()
+    }
+
+
+@pytest.mark.parametrize("items", [{"allOf": [{"type": "string"}]}, {"$ref": "#"}, {"type": "null"}])
+def test_items_that_are_not_read_leave_open_what_elements_are(items: object) -> None:
+    schema = Schema.from_json({"properties": {"x": {"type": "array", "items": items}}})
+    assert schema.attributes["x"].elements is None
+
+
+def test_items_that_are_no_schema_are_refused() -> None:
+    with pytest.raises(InputError, match="properties/x/items/type is 'strng'"):
+        Schema.from_json({"properties": {"x": {"type": "array", "items": {"type": "strng"}}}})
+
+
+def test_types_of_elements_in_arrow_are_elements() -> None:
+    record = pa.struct({"sku": pa.string(), "at": pa.timestamp("us"), "raw": pa.binary()})
+    schema = Schema.from_arrow(
+        pa.schema(
+            {
+                "tags": pa.list_(pa.dictionary(pa.int8(), pa.string())),
+                "items": pa.large_list(pa.struct({"sku": pa.string(), "more": pa.struct({"a": pa.bool_()})})),
+                "rows": pa.list_(pa.list_(record)),
+                "nothing": pa.list_(pa.null()),
+                "bytes": pa.list_(pa.binary()),
+            }
+        )
+    )
+    assert places(schema) == {
+        "tags[]": {STRING},
+        "items[].sku": {STRING},
+        "items[].more.a": {BOOL},
+        "rows[]": {LIST},
+        "rows[][].sku": {STRING},
+        "rows[][].at": {TIME},
+        "rows[][].raw": set(),
+    }
+
+
+def test_elements_are_held_against_a_schema() -> None:
+    schema = Schema.from_json(ORDERS)
+    event = Event(
+        {"tags": ["a", 5], "items": [{"sku": "A", "skuu": 1}, {"parts": [{"id": "x"}]}], "none": [1]}
+    )
+    assert list(schema.misfits(event.attributes)) == [
+        "'tags[]' is a number, but in the schema it is string",
+        "the schema has no 'items[].skuu'",
+        "'items[].parts[].id' is a string, but in the schema it is integer",
+    ]
+
+
+def test_two_schemas_of_elements_are_united() -> None:
+    def of(items: object) -> Schema:
+        return Schema.from_json({"properties": {"x": {"type": "array", "items": items}}})
+
+    united = of({"properties": {"a": {"type": "string"}}}).united(
+        of({"properties": {"a": {"type": "number"}}})
+    )
+    assert places(united) == {"x[].a": {STRING, NUMBER}}
+    assert of({"type": "string"}).united(of({})).attributes["x"].elements is None
+    text = Schema.from_json({"properties": {"x": {"type": "string"}}})
+    assert places(text.united(of({"type": "string"}))) == {"x[]": {STRING}}
+
+
+def test_fitting_looks_at_every_element_of_every_event() -> None:
+    schema = Schema.from_json(ORDERS)
+    events: list[dict[str, object]] = [
+        {"tags": ["a", 5, None], "days": ["2024-01-01", "soon"], "none": [1]},
+        {"items": [{"skuu": "x", "gift": {"wrap": 1}, "parts": [{"id": "x"}]}], "rows": [[1, "x"]]},
+    ]
+    expected = [
+        ("days[]", {"string": 1}),
+        ("items[].gift.wrap", {"number": 1}),
+        ("items[].parts[].id", {"string": 1}),
+        ("items[].skuu", {"string": 1}),
+        ("tags[]", {"number": 1}),
+    ]
+    decoded = Fitting(schema)
+    for event in events:
+        decoded.see(event)
+    assert decoded.misfits() == sorted([*expected, ("rows[][]", {"string": 1})])
+    rows = pa.Table.from_pylist([{"days": events[0]["days"], "items": events[1]["items"]}])
+    columns = Fitting(schema)
+    for batch in rows.to_batches():
+        columns.see_rows(batch, {})
+    assert columns.misfits() == expected[:-1]
+    found = events_that_misfit(decoded, 2)
+    assert {one.attribute: one.problem for one in found} == {
+        name: "unlisted" if name == "items[].skuu" else "misfit" for name, _ in decoded.misfits()
+    }
+    assert next(one.suggestion for one in found if one.problem == "unlisted") == "items[].sku"

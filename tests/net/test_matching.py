@@ -165,3 +165,34 @@ def test_text_is_a_time_where_the_schema_of_a_broker_says_so_and_not_where_rules
                 assert list(engine.holds(late, block)) == expected * many
         assert np.diff(engine.match_block(block).offsets).tolist() == [int(one) for one in expected * 30]
     assert "text is read as a time where a schema says that it is one" in str(engine.disagreements()[0].found)
+
+
+def test_elements_of_lists_are_looked_into_as_attributes_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "_PATIENCE", 5)
+    item = {"properties": {"sku": {"type": "string"}, "at": {"type": "string", "format": "date-time"}}}
+    schema = Schema.from_json({"properties": {"items": {"type": "array", "items": item}}})
+    late, slip = parse("any(items where at > timestamp '2024-01-01')"), parse("any(items where skuu = 'A')")
+    events = [Event({"items": [{"sku": 5, "at": at}]}) for at in ("2024-05-05", "2023-05-05", "soon")]
+    block = Block.of(Header("", ""), range(15), [encode_event(event) for event in events * 5])
+    elsewhere = Block.of(Header("", "", 1), [1], [encode_event(Event({"items": [{"skuu": 1}]}))])
+    for known, expected in ((schema, [True, False, False]), (None, [False] * 3)):
+        engine = EngineMatching(known)
+        for predicate in (late, slip, parse("any(items where sku = 'A')")):
+            engine.add(predicate)
+        assert [engine.match(event) == [late] for event in events] == expected
+        assert [engine.holds(late, Publish(event)) for event in events] == expected
+        assert np.diff(engine.match_block(block).offsets).tolist() == [int(one) for one in expected * 5]
+        # What comes from elsewhere comes because it matches, and counts for nothing.
+        engine.match_block(elsewhere)
+        told = {(one.attribute, one.problem): one for one, _filters in engine.disagreements(known)}
+        assert told["items[].skuu", "unknown"].suggestion == "items[].sku"
+        assert told["items[].sku", "family"].seen == {"number": 18}
+        assert told["items[].sku", "family"].ids == ("any(items where sku = 'A')",)
+        if known is None:
+            assert "text is read as a time where a schema says" in str(told["items[].at", "family"])
+        else:
+            assert told["items[].sku", "misfit"].detail == "string"
+            assert told["items[].at", "misfit"].seen == {"string": 6}
+        # Filters that may match what is published elsewhere are left out.
+        some = {one.attribute for one, _filters in engine.disagreements(None, [slip])}
+        assert "items[].skuu" not in some

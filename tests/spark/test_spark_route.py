@@ -495,3 +495,54 @@ def test_arrays_are_lists(spark: SparkSession) -> None:
     subscriptions = spark.createDataFrame(list(rules.items()), "id string, filter string")
     found = {row.n: row.ids for row in route(events, subscriptions, unmatched="keep").collect()}
     assert found == {1: ["a", "x5"], 2: ["nine", "none"], 3: ["deep", "none"]}
+
+
+ORDERS = (
+    "n int, tags array<string>, "
+    "items array<struct<sku: string, qty: int, at: string, raw: binary, rows: array<array<string>>>>"
+)
+
+
+def orders(spark: SparkSession) -> DataFrame:
+    item = Row(sku="x", qty=5, at="2024-05-05", raw=bytearray(b"z"), rows=[["2024-02-02"]])
+    return spark.createDataFrame([(1, ["a"], [item, None]), (2, None, [item]), (3, ["b"], None)], ORDERS)
+
+
+def test_what_no_element_of_an_array_has_is_told(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = {
+        "slip": "any(items where skuu = 'x') and n > 0",
+        "text": "any(items where qty = 'x')",
+        "number": "5 in tags",
+        "both": "any(items where at > timestamp '2024-01-01' or at = 'soon')",
+        "deep": "any(items where any(rows where any(this) > timestamp '2024-01-01'))",
+        "fine": "any(items where sku = 'x' and qty > 1)",
+    }
+    table = save_table(spark.createDataFrame(list(rules.items()), RULES), tmp_path / "rules", blocks=2)
+    for layout in (None, "2x1"):
+        caplog.clear()
+        found = route(orders(spark), table, layout=layout).collect()
+        assert [(row.n, row.ids) for row in found] == [(1, ["deep", "fine"]), (2, ["deep", "fine"])]
+        assert [record.getMessage() for record in caplog.records if record.name == "penstock.spark"] == [
+            "rules compare 'items[].at' with a time and with a string: text there is not read as a time",
+            "1 rule (text) compares 'items[].qty' with a string, but in the events it is int: "
+            "no event can match",
+            "the events have no column 'items[].skuu', which 1 rule (slip) names; "
+            "did you mean 'items[].sku'?",
+            "1 rule (number) compares 'tags[]' with a number, but in the events it is string: "
+            "no event can match",
+        ]
+    with pytest.raises(DisagreementError, match=r"items\[\].skuu"):
+        route(orders(spark), table, strict=True)
+
+
+def test_fields_in_arrays_that_a_rule_names_are_refused_before_a_job_runs(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = spark.createDataFrame([("raw", "any(items where raw = 'x')"), ("a", "'a' in tags")], RULES)
+    with pytest.raises(UnsupportedValueError, match=r"'items\[\].raw', which in the events is binary"):
+        route(orders(spark), rules)
+    routed = route(orders(spark), rules, unsupported="skip")
+    assert [(row.n, row.ids) for row in routed.collect()] == [(1, ["a"])]
+    assert skipped(routed) == {"items[].raw": 2}

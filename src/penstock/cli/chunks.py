@@ -30,7 +30,7 @@ from penstock.matching.batch import Batch
 from penstock.matching.encode import batch_of_events
 from penstock.matching.json_events import WantedNames, read_json_lines
 from penstock.matching.observed import Observed
-from penstock.model.arrow import family_of_arrow
+from penstock.model.arrow import family_of_arrow, has_unmatchable
 from penstock.model.events import Event, decode_object, flatten, is_skip
 from penstock.model.fitting import Fitting
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
@@ -378,6 +378,9 @@ def _is_plain(schema: "pa.Schema", named: Mapping[str, object] | None, skip: boo
             names.append(check_name(name))
             is_open = skip or str(kind) == "null" or not (named is None or name in named)
             if not is_open and family_of_arrow(kind) is None:
+                return False
+            # What stands in lists and cannot be matched matters only where somebody names it.
+            if named is None and has_unmatchable(kind):
                 return False
     except PenstockError:
         return False

@@ -24,7 +24,8 @@ from penstock.cli.schema_files import Unmatchable, parquet_schema, read_schema
 from penstock.cli.sources import Source, one_kind, size_of_all, sources
 from penstock.cli.subscriptions import Reading
 from penstock.errors import DisagreementError, InputError, printable
-from penstock.filters.disagreements import Disagreement, events_that_misfit
+from penstock.filters.disagreements import Disagreement
+from penstock.filters.schema_check import events_that_misfit
 from penstock.matching.computed import plain_names
 from penstock.matching.lines import Lines
 from penstock.matching.matcher import Matcher
@@ -32,6 +33,7 @@ from penstock.matching.matches import Matches
 from penstock.matching.summary import Summary, Tally
 from penstock.model.events import Event
 from penstock.model.fitting import Fitting
+from penstock.model.places import is_inside
 from penstock.model.schema import Schema
 from penstock.model.values import Family
 
@@ -328,5 +330,5 @@ _PATIENCE: Final = 1_000
 
 def _hint(found: Disagreement) -> str:
     """The options that help. They read single values: neither lists nor what is in them."""
-    lists = Family.LIST.label in (*found.asked, *found.seen) or "[]" in found.attribute
+    lists = Family.LIST.label in (*found.asked, *found.seen) or is_inside(found.attribute)
     return " (see --family and --null)" if found.problem == "family" and not lists else ""

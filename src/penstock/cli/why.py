@@ -12,14 +12,16 @@ from penstock.cli.json_lines import json_line
 from penstock.cli.progress import progress
 from penstock.cli.schema_files import read_schema
 from penstock.cli.sources import Source, size_of_all
-from penstock.cli.subscriptions import Place, Reading, Subscription, read_subscriptions
+from penstock.cli.subscriptions import Place as RulePlace
+from penstock.cli.subscriptions import Reading, Subscription, read_subscriptions
 from penstock.errors import InputError, printable
-from penstock.filters.asked import kinds_in, times_in
+from penstock.filters.asked import families_at, times_in
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.reasons import EXCLUDED, Alternative, Reasons, reasons, rule_shown, texts_like_times
 from penstock.matching.times import TimeTexts
 from penstock.model.events import Event, with_times
 from penstock.model.names import Id
+from penstock.model.places import Place
 from penstock.model.values import Family
 
 
@@ -28,7 +30,7 @@ class _Rule(NamedTuple):
 
     id: Id
     filters: tuple[Filter, ...]
-    place: Place | None
+    place: RulePlace | None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,9 +67,9 @@ def _event(options: argparse.Namespace) -> Event:
 
 def _compiled_rules(
     options: argparse.Namespace, texts: TimeTexts, event: Event, *, is_given: bool
-) -> tuple[list[_Rule], frozenset[str], dict[str, str]]:
-    """The rules of the id in a compiled folder, the attributes whose texts are read as times there, and by
-    attribute the rules that keep texts from it."""
+) -> tuple[list[_Rule], frozenset[Place], dict[Place, str]]:
+    """The rules of the id in a compiled folder, the places whose texts are read as times there, and by place
+    the rules that keep texts from it."""
     from penstock.matching.matcher import Matcher
 
     matcher = Matcher.load(options.subscriptions[0], learn=False)
@@ -81,9 +83,9 @@ def _compiled_rules(
 
 def _rules(
     options: argparse.Namespace, texts: TimeTexts, event: Event
-) -> tuple[list[_Rule], frozenset[str], dict[str, str]]:
-    """The rules of the id, the attributes whose texts are read as times, and by attribute the rules that keep
-    texts from it; there may be a rule whose id is text and one whose id is an integer."""
+) -> tuple[list[_Rule], frozenset[Place], dict[Place, str]]:
+    """The rules of the id, the places whose texts are read as times, and by place the rules that keep texts
+    from it; there may be a rule whose id is text and one whose id is an integer."""
     files = subscription_files(options)
     only = Reading(language_of(options), only=options.id)
     every = Reading(language_of(options))
@@ -92,17 +94,17 @@ def _rules(
     found = list(_read(files, every if is_whole else only))
     mine = [one for one in found if only.wants(one.id)]
     asked = times_in(f for one in mine for f in one.predicate.filters)
-    keepers: dict[str, str] = {}
+    keepers: dict[Place, str] = {}
     kept = texts_like_times((f for one in mine for f in one.predicate.filters), event.attributes)
     if kept:
         # Whether these texts are times, the other rules decide as well.
         others = found if is_whole else _read(files, every)
         for one in others:
-            kinds = kinds_in(one.predicate.filters)
-            for name in [name for name in kept if Family.STRING in kinds.get(name, ())]:
-                asked.discard(name)
-                if name not in texts.never and name not in texts.always:
-                    keepers.setdefault(name, rule_shown(one.id, name, one.predicate.filters))
+            families = families_at(one.predicate.filters)
+            for place in [place for place in kept if Family.STRING in families.get(place, ())]:
+                asked.discard(place)
+                if place not in texts.never and place not in texts.always:
+                    keepers.setdefault(place, rule_shown(one.id, place, one.predicate.filters))
     return [_Rule(one.id, one.predicate.filters, one.place) for one in mine], texts.names(asked), keepers
 
 

@@ -1,13 +1,18 @@
 """What filters ask for: the attributes that they name, and the families that they compare them with."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+from penstock.filters import lists
 from penstock.filters.filter import Filter
 from penstock.filters.valuesets import Presence
+from penstock.model.places import Place
 from penstock.model.values import Family
 
 Kind: TypeAlias = Family | Presence
+
+Lists: TypeAlias = tuple[str, ...]
+"""The names of the lists that elements are in, the outermost first."""
 
 
 def attributes_in(f: Filter) -> list[str]:
@@ -32,7 +37,35 @@ def kinds_in(filters: Iterable[Filter]) -> dict[str, set[Kind]]:
     return found
 
 
-def times_in(filters: Iterable[Filter]) -> set[str]:
-    """The attributes that some filters compare with times, and none with a string."""
-    asked = kinds_in(filters)
-    return {name for name, kinds in asked.items() if Family.TIME in kinds and Family.STRING not in kinds}
+def conditions_inside(
+    filters: Iterable[Filter], above: Lists = ()
+) -> Iterator[tuple[Lists, dict[str, set[Kind]]]]:
+    """What some alternatives ask of elements, condition by condition, those inside others too."""
+    for f in filters:
+        for box in f.boxes():
+            for name, states in box.conditions.items():
+                if states.kind is not Family.LIST:
+                    continue
+                for asked in (*states.required, *states.forbidden):
+                    alternatives = lists.filters_of(asked)
+                    yield (*above, name), kinds_in(alternatives)
+                    yield from conditions_inside(alternatives, (*above, name))
+
+
+def families_at(filters: Iterable[Filter]) -> dict[Place, set[Family]]:
+    """The families that some filters compare attributes with, and those of elements of lists."""
+    given = list(filters)
+    found: dict[Place, set[Family]] = {}
+    everywhere = [((), kinds_in(given)), *conditions_inside(given)]
+    for above, asked in everywhere:
+        for name, kinds in asked.items():
+            families = {kind for kind in kinds if isinstance(kind, Family)}
+            if families:
+                found.setdefault((*above, name) if above else name, set()).update(families)
+    return found
+
+
+def times_in(filters: Iterable[Filter]) -> set[Place]:
+    """The places that some filters compare with times, and none with a string."""
+    asked = families_at(filters)
+    return {place for place, kinds in asked.items() if Family.TIME in kinds and Family.STRING not in kinds}

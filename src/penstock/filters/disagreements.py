@@ -7,7 +7,7 @@ matches, and nothing else would tell. What events have is known from counting th
 |---|---|
 | unknown | rules name an attribute that no event has, or that the schema does not list |
 | family | rules compare it with a family that no event has there; they have another |
-| mixed | some events have it in a family that no rule compares it with |
+| mixed | some events have it in a family that no rule compares it with, or a record in place of a list |
 | skipped | some values of it were left out, because no rule can match them |
 | unmatchable | by the schema, none of its values can be matched |
 | inexact | rules ask for a number that no double is, and events come as JSON, whose numbers are doubles |
@@ -17,6 +17,9 @@ matches, and nothing else would tell. What events have is known from counting th
 | misfit | events have it in a family that the schema does not allow |
 | value | events have a value there that is none of those that the schema lists (`enum`, `const`) |
 | unadvertised | no publisher of a network has advertised events that the rule can match; about no attribute |
+
+An attribute of elements is called by its place: `items[].sku` that of records in the list `items`, `tags[]`
+an element that is no record. Each condition on elements is looked at on its own.
 
 A rule is concerned if all that it asks of the attribute is in vain. So `x > 5 or x = 'a'` fits numbers and
 texts. A rule that asks only for absence (`x is null`) may well mean an attribute that is never there: it is
@@ -30,12 +33,10 @@ import msgspec
 
 from penstock.errors import DisagreementError, printable
 from penstock.filters import html
-from penstock.filters.asked import Kind, kinds_in
-from penstock.filters.filter import Filter
+from penstock.filters.asked import Kind, Lists
 from penstock.filters.valuesets import Presence
-from penstock.model.fitting import Fitting
 from penstock.model.names import Id
-from penstock.model.schema import Attribute, Schema
+from penstock.model.places import ELEMENT, is_inside, written
 from penstock.model.values import Family
 
 Problem = Literal[
@@ -78,8 +79,6 @@ _IDS_IN_TEXT: Final = 3
 _AT_A_TIME: Final = 16
 """Names that are compared before others have their turn: a tenth of a millisecond or two."""
 _FIELDS_SHOWN: Final = 3
-_VALUES_SHOWN: Final = 200
-"""Characters shown of the values that a schema lists."""
 
 _CLOSENESS: Final = 0.75
 """How alike two names are for one to be suggested (difflib's ratio): one letter in four may be wrong."""
@@ -226,6 +225,9 @@ def _sentence_of_some(found: Disagreement, name: str, asked: str) -> str:
     if found.problem == "value":
         unlisted = f"{values}, but the schema lists {found.detail}"
         return f"{unlisted}; {rules} {_verb(found, 'name')} it" if found.rules else unlisted
+    if not found.seen:
+        take, family = _verb(found, "take"), " or a ".join(found.asked)
+        return f"{rules} {take} {name} for a {family}, which it is not in all events"
     compare, match = _verb(found, "compare"), "matches" if found.rules == 1 else "match"
     return f"{values}; {rules} {compare} it with a {asked} only, and never {match} there{_of_elements(found)}"
 
@@ -236,9 +238,10 @@ def _of_values(found: Disagreement, name: str) -> str:
     families = {family.label for family in Family}
     what = " or ".join(f"a {one}" if one in families else f"a value of type {one}" for one in found.seen)
     such = f", such as {found.example}" if found.example else ""
+    # An event may have many elements.
+    of = f"{_count(counts, 'element')} in" if is_inside(found.attribute) else f"{counts:,} of"
     return (
-        f"{counts:,} of {_count(found.events or 0, 'event')} {'has' if counts == 1 else 'have'} "
-        f"{what} in {name}{such}"
+        f"{of} {_count(found.events or 0, 'event')} {'has' if counts == 1 else 'have'} {what} in {name}{such}"
     )
 
 
@@ -303,9 +306,23 @@ class Rules:
         """`ids`: how many of each are named."""
         self._ids = ids
         self._found: dict[tuple[str, Problem], tuple[set[Family], list[Id], int]] = {}
+        self.inside: dict[Lists, Rules] = {}
+        """The same about what elements have, by the lists that they are in."""
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._found or self.inside)
+
+    @property
+    def problems(self) -> set[tuple[str, Problem]]:
+        """What there is to say, without the rules that it is about."""
+        return set(self._found)
+
+    def within(self, lists: "Lists") -> "Rules":
+        """Those about the elements of a list."""
+        known = self.inside.get(lists)
+        if known is None:
+            known = self.inside[lists] = Rules(self._ids)
+        return known
 
     def add(self, name: str, problem: Problem, kinds: Iterable[Kind], key: Id) -> None:
         """Take note of one rule, which has not been noted for this before."""
@@ -335,8 +352,10 @@ class Rules:
         """
         made = []
         for (name, problem), (families, ids, count) in sorted(self._found.items()):
-            note = of_records(name, lists) if problem == "unknown" else ""
             fields = {field: values[name] for field, values in more.items() if name in values}
+            note = fields.pop("note", "")
+            if problem == "unknown":
+                note = of_records(name, lists)
             made.append(
                 Disagreement(
                     attribute=name,
@@ -355,12 +374,13 @@ class Rules:
         return made
 
 
-def of_records(name: str, lists: Collection[str]) -> str:
+def of_records(name: str, lists: Collection[str], where: str = "") -> str:
     """How to ask for an attribute of records in a list, where a rule takes the list for a record."""
     dot = name.find(".")
     while dot >= 0:
         if name[:dot] in lists:
-            return f"{name[:dot]!r:.80} is a list: any({name[:dot]:.80} where {name[dot + 1 :]:.80} = …)"
+            ask = f"any({name[:dot]:.80} where {name[dot + 1 :]:.80} = …)"
+            return f"{name[:dot]!r:.80} is a list{where}: {ask}"
         dot = name.find(".", dot + 1)
     return ""
 
@@ -373,122 +393,15 @@ def is_in_vain(kinds: Collection[Kind], families: Collection[Family]) -> bool:
     return bool(compared) and not compared & set(families)
 
 
-class SchemaCheck:
-    """Rules held against a schema, one by one; what fits costs a look into a dict for each condition."""
-
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._rules = Rules()
-
-    def see(self, key: Id, filters: Iterable[Filter]) -> None:
-        """Hold the alternatives of a rule against the schema."""
-        for name, kinds in kinds_in(filters).items():
-            problem = problem_by(self._schema, name, kinds)
-            if problem is not None:
-                self._rules.add(name, problem, kinds, key)
-
-    def report(self) -> list[Disagreement]:
-        """What does not fit, in the order of attributes."""
-        return report_by(self._schema, self._rules)
-
-
-def problem_by(schema: Schema, name: str, kinds: set[Kind]) -> Problem | None:
-    """What is wrong, by a schema, with a rule that asks for this."""
-    attribute = schema.attributes.get(name)
-    if attribute is None:
-        return None if schema.is_open else "unknown"
-    if not attribute.is_matchable:
-        return None if kinds == {Presence.ABSENT} else "unmatchable"
-    return "family" if is_in_vain(kinds, attribute.families) else None
-
-
-def report_by(
-    schema: Schema, rules: Rules, basis: Basis = "schema", pace: Callable[[], object] = lambda: None
-) -> list[Disagreement]:
-    """What rules and a schema disagree about; `basis` says where the schema is from."""
-    known = schema.attributes
-    attributes = {name: known[name] for name, _problem in rules._found if name in known}
-    return rules.report(
-        known,
-        basis=basis,
-        seen={name: {family.label: 0 for family in sorted(one.families)} for name, one in attributes.items()},
-        detail={name: one.type for name, one in attributes.items()},
-        pace=pace,
-        lists={name for name, one in known.items() if Family.LIST in one.families} if rules else (),
-    )
-
-
-def check(filters: Iterable[Filter], schema: Schema) -> list[Disagreement]:
-    """What the alternatives of one rule and a schema disagree about, in the order of attributes."""
-    return report_by(schema, _problems(filters, schema))
-
-
-def events_that_misfit(
-    fitting: Fitting, events: int, concerned: Mapping[str, Disagreement] | None = None
-) -> list[Disagreement]:
-    """What all of so many events have that a schema does not allow, in the order of attributes.
-
-    `concerned`: by attribute, misfits that were found otherwise, and the rules that they concern.
-    """
-    attributes = fitting.schema.attributes
-    rules = concerned or {}
-    nobody = Disagreement("", "misfit", (), {}, 0, ())
-    unlisted = [
-        msgspec.structs.replace(
-            rules.get(name, nobody),
-            attribute=name,
-            problem="value",
-            seen=seen,
-            events=events,
-            detail=listed_by(attributes[name]),
-            example=fitting.example(name, next(iter(seen))),
-        )
-        for name, seen in fitting.unlisted_values()
-    ]
-    return unlisted + [
-        msgspec.structs.replace(
-            rules.get(name, nobody),
-            attribute=name,
-            seen=seen,
-            events=events,
-            detail=attributes[name].type,
-            example=fitting.example(name, next(iter(seen))),
-        )
-        if name in attributes
-        else Disagreement(
-            name, "unlisted", (), seen, 0, (), events=events, suggestion=suggestion(name, attributes)
-        )
-        for name, seen in fitting.misfits()
-    ]
-
-
-def listed_by(attribute: Attribute) -> str:
-    """The values that a schema lists, as messages show them."""
-    shown = ", ".join(sorted(map(repr, attribute.values or ())))
-    return shown if len(shown) <= _VALUES_SHOWN else f"{shown[:_VALUES_SHOWN]}…"
-
-
-def why_not(
-    filters: Iterable[Filter], schema: Schema, pace: Callable[[], object] = lambda: None
-) -> str | None:
-    """What is wrong with one rule, by a schema: the first thing only; or None.
-
-    Names are compared with those of the schema at most once, so that a stranger may send the rule. With a
-    large schema that takes milliseconds: `pace` is called every now and then.
-    """
-    found = _problems(filters, schema, most=1)
-    return str(report_by(schema, found, pace=pace)[0]) if found else None
-
-
-def _problems(filters: Iterable[Filter], schema: Schema, most: int | None = None) -> Rules:
-    rules = Rules()
-    left = most
-    for name, kinds in sorted(kinds_in(filters).items()):
-        problem = problem_by(schema, name, kinds)
-        if problem is not None and left != 0:
-            rules.add_many(name, problem, kinds, (), 1)
-            left = None if left is None else left - 1
-    return rules
+def in_lists(lists: Lists, found: Disagreement, known: Collection[str]) -> Disagreement:
+    """A disagreement about elements, which have the attributes `known`, with the places that these have."""
+    meant = None if found.suggestion is None else written((*lists, found.suggestion))
+    place = written((*lists, found.attribute))
+    has = found.has
+    if found.problem == "unknown" and found.attribute == ELEMENT and meant is None:
+        has = has or tuple(sorted(known)[:_FIELDS_SHOWN])
+    fields = tuple(written((*lists, name)) for name in has)
+    return msgspec.structs.replace(found, attribute=place, suggestion=meant, has=fields)
 
 
 def fields_of(name: str, names: Iterable[str]) -> tuple[str, ...]:

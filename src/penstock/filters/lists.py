@@ -24,14 +24,12 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import FilterError, LimitError
 from penstock.model.events import Event
 from penstock.model.limits import ELEMENT_FILTERS_MAX
+from penstock.model.places import ELEMENT as ELEMENT
 from penstock.model.values import List, Value
 
 if TYPE_CHECKING:
     from penstock.filters.filter import Filter
     from penstock.filters.predicate import Predicate
-
-ELEMENT: Final = "this"
-"""The attribute that an element which is no record has."""
 
 ANY: Final = "true"
 """What every element satisfies."""

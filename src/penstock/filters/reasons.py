@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from penstock.filters import html, lists
-from penstock.filters.asked import attributes_in, kinds_in
+from penstock.filters.asked import attributes_in, families_at
 from penstock.filters.constraint import Constraint
 from penstock.filters.describe import describe_filter, describe_states
 from penstock.filters.disagreements import of_records, suggestion
@@ -22,9 +22,10 @@ from penstock.filters.filter import Clause, Filter
 from penstock.filters.languages.sql import write_expression, write_name
 from penstock.filters.valuesets import Presence, ValueSet
 from penstock.model.decimals import ExactDecimal, write_number
-from penstock.model.events import Event, Unsupported, as_event
+from penstock.model.events import Event, Unsupported, as_event, with_times
 from penstock.model.names import Id
 from penstock.model.nesting import nest_list
+from penstock.model.places import Place, in_order, inside, split
 from penstock.model.values import Family, List, Time, Value, family_of, time_in
 
 _VALUE_SHOWN: Final = 80
@@ -91,39 +92,38 @@ def reasons(
     event: Event | Mapping[str, object],
     *,
     unsupported: Unsupported = "refuse",
-    text_rules: Mapping[str, str] | None = None,
+    text_rules: Mapping[Place, str] | None = None,
 ) -> Reasons:
     """For each of some filters its conditions, and whether they hold of the event.
 
-    `text_rules`: by attribute, the rule because of which its text is not read as a time.
+    `text_rules`: by place, the rule because of which its text is not read as a time.
     """
     attributes = as_event(event, unsupported).attributes
     return Reasons(_alternative(f, attributes, text_rules or {}) for f in filters)
 
 
-def _alternative(f: Filter, attributes: Mapping[str, Value], text_rules: Mapping[str, str]) -> Alternative:
+def _alternative(f: Filter, attributes: Mapping[str, Value], text_rules: Mapping[Place, str]) -> Alternative:
     conditions = tuple(_conditions(f, attributes, text_rules)) if f.satisfiable else ()
     return Alternative(f, f.satisfiable and f.admits(attributes), conditions)
 
 
-def texts_like_times(filters: Iterable[Filter], attributes: Mapping[str, Value]) -> list[str]:
-    """The attributes that filters compare with times, and that are text which would be one."""
-    asked = kinds_in(filters)
-    found = ((name, attributes.get(name)) for name in sorted(asked) if Family.TIME in asked[name])
-    return [name for name, value in found if isinstance(value, str) and time_in(value) is not None]
+def texts_like_times(filters: Iterable[Filter], attributes: Mapping[str, Value]) -> list[Place]:
+    """The places that filters compare with times, and where there is text which would be one."""
+    asked = in_order(place for place, families in families_at(filters).items() if Family.TIME in families)
+    return [place for place in asked if with_times(attributes, (place,)) is not attributes]
 
 
 def _conditions(
-    f: Filter, attributes: Mapping[str, Value], text_rules: Mapping[str, str]
+    f: Filter, attributes: Mapping[str, Value], text_rules: Mapping[Place, str]
 ) -> Iterator[Condition]:
     for name, states in f.conditions.items():
         value = attributes.get(name)
         parts = describe_states(name, states)
         found = _found(name, states, attributes)
-        if states.kind is Family.TIME and name in text_rules:
+        if states.kind is Family.TIME and name in text_rules and type(value) is str and time_in(value):
             found += f", as which it is not read because of {text_rules[name]}"
         for part in parts:
-            more = _of_elements(name, part, value) if type(value) is tuple else ""
+            more = _of_elements(name, part, value, text_rules) if type(value) is tuple else ""
             yield Condition(write_expression(part), _holds(part, value), found + more)
     for clause in f.clauses:
         yield _clause(clause, attributes)
@@ -138,20 +138,21 @@ def _clause(clause: Clause, attributes: Mapping[str, Value]) -> Condition:
     return Condition(text, any(one.admits(attributes) for one in clause), "; ".join(found))
 
 
-def _of_elements(name: str, part: Expression, elements: List) -> str:
+def _of_elements(name: str, part: Expression, elements: List, text_rules: Mapping[Place, str]) -> str:
     """Which element a condition on elements is true of, or which comes closest."""
     if not isinstance(part, Constraint) or part.operator not in ("any", "not any"):
         return ""
     filters = lists.filters_of(part.value)
-    closest: tuple[int, int, Filter] | None = None
+    closest: tuple[tuple[int, int], int, Filter] | None = None
     for at, element in enumerate(elements):
         attributes = lists.attributes_of(element)
         for f in filters:
             if f.admits(attributes):
                 return f"; {write_name(name)}[{at}] matches: {shown((element,))[1:-1]}"
             true = sum(states.admits(attributes.get(inner)) for inner, states in f.conditions.items())
-            if closest is None or true > closest[0]:
-                closest = true, at, f
+            rank = true, sum(inner in attributes for inner in f.conditions)
+            if closest is None or rank > closest[0]:
+                closest = rank, at, f
     said = (
         "; none of 1 element matches"
         if len(elements) == 1
@@ -159,9 +160,10 @@ def _of_elements(name: str, part: Expression, elements: List) -> str:
     )
     if closest is None or part.operator == "not any":
         return said
-    _true, at, f = closest
+    _rank, at, f = closest
     inner = lists.attributes_of(elements[at])
-    wrong = [f"{one.text}: {one.found}" for one in _conditions(f, inner, {}) if not one.holds]
+    rules = {place: text_rules[inside(name, place)] for place in split(text_rules)[1].get(name, ())}
+    wrong = [f"{one.text}: {one.found}" for one in _conditions(f, inner, rules) if not one.holds]
     return f"{said}; {write_name(name)}[{at}] comes closest, but not {'; '.join(wrong)}"
 
 
@@ -180,9 +182,10 @@ def asked_of(name: str, filters: Iterable[Filter]) -> str:
     return f"{next(asked, ''):.{_RULE_SHOWN}}"
 
 
-def rule_shown(key: Id, name: str, filters: Iterable[Filter]) -> str:
-    """A rule that compares an attribute with a string, as messages show it."""
-    compared = [f for f in filters if Family.STRING in kinds_in([f]).get(name, ())]
+def rule_shown(key: Id, place: Place, filters: Iterable[Filter]) -> str:
+    """A rule that compares an attribute, or what elements have, with a string, as messages show it."""
+    compared = [f for f in filters if Family.STRING in families_at([f]).get(place, ())]
+    name = place if isinstance(place, str) else place[0]
     return f"rule {key!s:.80} ({asked_of(name, compared)})"
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
+from penstock.filters.asked import conditions_inside
 from penstock.filters.lists import ELEMENT
 from penstock.matching.arrow_decimals import decimals_of
 from penstock.matching.arrow_texts import is_text, texts_of
@@ -24,15 +25,18 @@ from penstock.matching.batch import (
     ListColumn,
     with_lists,
 )
+from penstock.matching.computed import filter_of, is_computed
 from penstock.model.arrow import (
     NANOSECONDS_OF_UNIT,
     SKIP_HINT,
     elements_of,
     events_from_arrow,
     family_of_arrow,
+    has_unmatchable,
     is_arrow_list,
     note_skipped_column,
     rows_of_elements,
+    without_fields,
 )
 from penstock.model.events import Unsupported, is_skip
 from penstock.model.limits import ATTRIBUTES_MAX, ELEMENTS_MAX, INTEGER_MAX, INTEGER_MIN, NESTING_MAX
@@ -160,7 +164,7 @@ def _named_arrays(
         elif name not in names:
             continue
         elif is_text(array.type) or family_of_arrow(array.type) is not None:
-            found.append((name, array))
+            found.append((name, _with_named_fields(array, name, names)))
         elif skip:
             left_out.append((name, array))
         elif array.null_count < len(array):
@@ -173,6 +177,24 @@ def _named_arrays(
         twice = next(name for name in known if known.count(name) > 1)
         raise EventError(f"the column {twice!r:.80} is there twice")
     return found
+
+
+def _with_named_fields(array: "pa.Array", name: str, names: Mapping[str, int]) -> "pa.Array":
+    """A list without the fields of its records that no rule can match, where no filter names them."""
+    if not is_arrow_list(array.type) or not has_unmatchable(array.type):
+        return array
+    asked = [text for text in names if is_computed(text)]
+
+    def is_named(place: tuple[str, ...]) -> bool:
+        # Few filters have the name anywhere in their text; those are read.
+        some = (text for text in asked if place[-1].rpartition(".")[2].replace('"', '""') in text)
+        return any(
+            lists == place[:-1] and place[-1] in kinds
+            for text in some
+            for lists, kinds in conditions_inside([filter_of(text)])
+        )
+
+    return without_fields(array, is_named, (name,))
 
 
 def _column(array: "pa.Array", attribute: int) -> _Values:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.model.places import Place
 from penstock.model.values import List
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class ArrowLists(NamedTuple):
     """The attributes that `elements` has, by number."""
     owner: NDArray[np.int64]
     """For each element the row of its list."""
+    times: frozenset[Place] = frozenset()
+    """The places of elements whose texts have been read as times: in `array` they are texts."""
 
 
 class ListColumn(NamedTuple):

@@ -356,11 +356,12 @@ class Computed:
             made[name] = made.get(name, NONE).extended([each for each, _ in mine], numbers)
         return made
 
-    def completed(self, batch: Batch, names: dict[str, int]) -> Batch:
-        """The batch with the computed attributes that are true of each event, as kernels take it."""
+    def completed(self, batch: Batch, names: dict[str, int], *, counted: bool = False) -> Batch:
+        """The batch with the computed attributes that are true of each event, as kernels take it; `counted`:
+        its elements show what elements are like."""
         given = batch
         if batch.lists:
-            batch = self._completed_by_lists(batch, names)
+            batch = self._completed_by_lists(batch, names, counted=counted)
         if not self._clauses.groups:
             return batch
         # What a sample of events has of them was true once.
@@ -368,7 +369,7 @@ class Computed:
         event, number = self._clauses.found(batch, names, given.lists)
         return _with_values(batch, event, number, old) if len(event) or old.any() else batch
 
-    def _completed_by_lists(self, batch: Batch, names: dict[str, int]) -> Batch:
+    def _completed_by_lists(self, batch: Batch, names: dict[str, int], *, counted: bool) -> Batch:
         """The batch with the attributes that are true of its lists. A sample, which has no lists, has
         them."""
         events: list[NDArray[np.int64]] = [_NO_PLACES]
@@ -379,7 +380,7 @@ class Computed:
         for name, elements in self.lists.items():
             column = lists.get(names[name])
             if column is not None:
-                row, number = elements.found(column)
+                row, number = elements.found(column, counted=counted)
                 events.append(event_of[column.places[row]])
                 numbers.append(number)
         return _with_values(batch, np.concatenate(events), np.concatenate(numbers))

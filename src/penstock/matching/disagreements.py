@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.filters.asked import Kind, kinds_in
+from penstock.filters.asked import Kind, Lists, families_at, kinds_in
 from penstock.filters.disagreements import (
     IDS_SHOWN,
     Basis,
@@ -21,27 +21,30 @@ from penstock.filters.disagreements import (
     Problem,
     Rules,
     fields_of,
+    in_lists,
     is_in_vain,
-    listed_by,
-    problem_by,
-    report_by,
+    of_records,
     suggestion,
 )
+from penstock.filters.filter import Filter
 from penstock.filters.reasons import shown
+from penstock.filters.schema_check import listed_by, problem_by, report_by
 from penstock.filters.valuesets import Presence
 from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, LIST
 from penstock.matching.columns import PATTERN_ONLY
 from penstock.matching.computed import filter_of, is_computed
 from penstock.matching.exact_cuts import only_inexact
-from penstock.matching.observed import FAMILY_OF_STATE, Observed
+from penstock.matching.inside_lists import look_inside, look_inside_by, misfits_inside
+from penstock.matching.observed import FAMILY_OF_STATE, Observed, families_of_states
+from penstock.matching.plain import PlainSnapshot, value_of
 from penstock.matching.times import TimeTexts
 from penstock.model.decimals import write_number
 from penstock.model.names import Id
+from penstock.model.places import Place, split, written
 from penstock.model.schema import Schema
 from penstock.model.values import Family, family_of
 
 if TYPE_CHECKING:
-    from penstock.matching.plain import PlainSnapshot
     from penstock.matching.store import Snapshot
 
 _OF_VALUES = ("misfit", "value")
@@ -89,6 +92,7 @@ def disagreements(
     rules = Rules(ids_max)
     seen: dict[str, _Seen] = {}
     looked: dict[str, int] = {}
+    shapes: dict[str, str] = {}
     at_issue: dict[int, list[Problem]] = {}
     known = observed.names.keys() | {
         name for name, values in zip(names, counts, strict=True) if values.any() and not is_computed(name)
@@ -104,6 +108,11 @@ def disagreements(
         if kept and {Family.TIME, Family.STRING} <= kinds:
             problems.append("texts")
             found = found._replace(kept=kept)
+        other = _other_shape(name, kinds, found, known, observed.lists)
+        if other:
+            shapes[name] = other
+            if found.families and "mixed" not in problems:
+                problems.append("mixed")
         problems = [one for one in problems if _is_sure(one, looked[name], observed, patience)]
         if problems:
             seen[name], at_issue[number] = found, problems
@@ -135,10 +144,9 @@ def disagreements(
         example=_examples(observed, at_issue, seen, asked, names),
         lists=observed.lists,
         detail={name: observed.skipping.detail(name) for name, one in seen.items() if one.skipped},
+        note=shapes,
     )
-    if texts.by_rules:
-        return reported
-    return [_with_note(one, texts) for one in reported]
+    return with_notes(reported, texts)
 
 
 def inexact(snapshot: "Snapshot | PlainSnapshot", observed: Observed, ids_max: int) -> list[Disagreement]:
@@ -191,17 +199,24 @@ def _examples(
 ) -> dict[str, str]:
     """Of each mixed attribute a value that no rule asks for."""
     others = {
-        at: next(family for family in sorted(seen[names[at]].families) if family not in asked[at])
+        at: [family for family in sorted(seen[names[at]].families) if family not in asked[at]]
         for at, problems in at_issue.items()
         if "mixed" in problems
     }
-    return {names[at]: observed.example(at, family) for at, family in others.items()}
+    return {names[at]: observed.example(at, families[0]) for at, families in others.items() if families}
 
 
-def _with_note(found: Disagreement, texts: TimeTexts) -> Disagreement:
+def with_notes(found: list[Disagreement], texts: TimeTexts) -> list[Disagreement]:
     """Where rules do not have texts read as times: what does."""
+    if texts.by_rules or not found:
+        return found
+    always = set(map(written, texts.always))
+    return [_with_note(one, always) for one in found]
+
+
+def _with_note(found: Disagreement, always: set[str]) -> Disagreement:
     is_text = found.problem == "family" and Family.TIME.label in found.asked
-    if not is_text or Family.STRING.label not in found.seen or found.attribute in texts.always:
+    if not is_text or Family.STRING.label not in found.seen or found.attribute in always:
         return found
     return msgspec.structs.replace(found, note="text is read as a time where a schema says that it is one")
 
@@ -210,11 +225,40 @@ def misfits(
     snapshot: "Snapshot | PlainSnapshot", observed: Observed, schema: Schema, *, ids_max: int = IDS_SHOWN
 ) -> list[Disagreement]:
     """What events had that a schema does not allow: of the attributes that filters name, and other names."""
-    names = [name for name in snapshot.names if not is_computed(name)]
-    counts = observed.counts(len(snapshot.names))
+    found = _misfits(snapshot.names, observed, schema) + _values(snapshot, schema)
+    found = _with_rules(snapshot, found, ids_max)
+    if not isinstance(snapshot, PlainSnapshot):
+        found += _misfits_inside(snapshot, observed.events, schema, ids_max)
+    return sorted(found, key=lambda one: one.attribute)
+
+
+def _misfits_inside(
+    snapshot: "Snapshot", events: int, schema: Schema, ids_max: int
+) -> Iterator[Disagreement]:
+    """The same of what elements of lists had, in so many events."""
+    inside = {
+        lists: (known, _misfits(elements.names, elements.observed, known))
+        for lists, elements, known in misfits_inside(snapshot, schema)
+    }
+    odd = {(lists, one.attribute) for lists, (_known, found) in inside.items() for one in found}
+
+    def judge(lists: Lists, name: str, _kinds: set[Kind]) -> Problem | None:
+        return "misfit" if (lists, name) in odd else None
+
+    rules = Rules(ids_max)
+    if odd:
+        look_inside(snapshot, judge, rules, ids_max)
+    for lists, (known, found) in inside.items():
+        for one in _with_ids(found, rules.within(lists)):
+            yield msgspec.structs.replace(in_lists(lists, one, known.attributes), events=events)
+
+
+def _misfits(numbers: Mapping[str, int], observed: Observed, schema: Schema) -> list[Disagreement]:
+    names = [name for name in numbers if not is_computed(name)]
+    counts = observed.counts(len(numbers))
     found = []
     for name in sorted({*names, *observed.names}):
-        number = snapshot.names.get(name)
+        number = numbers.get(name)
         families = {} if number is None else _seen(counts[number], observed, name).families
         attribute = schema.attributes.get(name)
         if attribute is None:
@@ -228,15 +272,11 @@ def misfits(
         if others and attribute.is_matchable:
             example = "" if number is None else observed.example(number, min(others))
             found.append(_of_events(name, "misfit", others, observed, detail=attribute.type, example=example))
-    found += _values(snapshot, schema)
-    found.sort(key=lambda one: one.attribute)
-    return _with_rules(snapshot, found, ids_max)
+    return found
 
 
 def _values(snapshot: "Snapshot | PlainSnapshot", schema: Schema) -> list[Disagreement]:
     """Values that the schema does not list, of attributes that filters name, in a sample of the events."""
-    from penstock.matching.plain import value_of
-
     listed = {
         snapshot.names[name]: name
         for name, one in schema.attributes.items()
@@ -276,6 +316,10 @@ def _with_rules(
     for number, _mask, ids in _rules(snapshot, wanted):
         some = [snapshot.ids.get(int(one)) for one in ids[:ids_max]]
         rules.add_many(numbers[number].attribute, "misfit", (), some, len(ids))
+    return _with_ids(found, rules)
+
+
+def _with_ids(found: list[Disagreement], rules: Rules) -> list[Disagreement]:
     known = {one.attribute: one for one in rules.report(())}
     return [
         msgspec.structs.replace(one, rules=known[one.attribute].rules, ids=known[one.attribute].ids)
@@ -310,6 +354,7 @@ def disagreements_by(
             if problem is not None:
                 keys = (snapshot.ids.get(int(one)) for one in ids[:IDS_SHOWN])
                 rules.add_many(names[number], problem, kinds, keys, len(ids))
+    look_inside_by(snapshot, schema, rules, IDS_SHOWN)
     return report_by(schema, rules, basis)
 
 
@@ -323,11 +368,7 @@ def _shown(seen: _Seen, problems: list[Problem], kinds: set[Kind]) -> dict[str, 
 
 
 def _seen(counts: NDArray[np.int64], observed: Observed, name: str) -> _Seen:
-    families: dict[Family, int] = {}
-    for state in np.flatnonzero(counts).tolist():
-        family = FAMILY_OF_STATE[state]
-        families[family] = families.get(family, 0) + int(counts[state])
-    return _Seen(families, observed.skipping.count(name), name in observed.names)
+    return _Seen(families_of_states(counts), observed.skipping.count(name), name in observed.names)
 
 
 def _problems(name: str, kinds: set[Kind], seen: _Seen, known: set[str]) -> list[Problem]:
@@ -348,6 +389,15 @@ def _problems(name: str, kinds: set[Kind], seen: _Seen, known: set[str]) -> list
     elif compared and Presence.EXISTS not in kinds and seen.families.keys() - compared:
         found.append("mixed")
     return found
+
+
+def _other_shape(name: str, kinds: set[Kind], seen: _Seen, known: set[str], lists: Collection[str]) -> str:
+    """How some events have an attribute that others have as rules take it: a list that is a record there, or
+    an attribute of a record that is a list there."""
+    if Family.LIST in kinds and Family.LIST in seen.families:
+        fields = fields_of(name, known)
+        return f"{name!r:.80} is a record in some events; it has {', '.join(fields)}" if fields else ""
+    return of_records(name, lists, " in some events")
 
 
 def _is_sure(problem: Problem, looked: int, observed: Observed, patience: int) -> bool:
@@ -373,8 +423,13 @@ def _kinds_of(mask: int) -> set[Kind]:
     return {_KIND_OF[bit] for bit in _KIND_OF if mask >> bit & 1}
 
 
-def _asked(snapshot: "Snapshot | PlainSnapshot", attributes: int) -> dict[int, set[Kind]]:
-    """What living filters ask for of each attribute, by number."""
+def _asked(
+    snapshot: "Snapshot | PlainSnapshot",
+    attributes: int,
+    inside: Callable[[Filter], None] = lambda _filter: None,
+) -> dict[int, set[Kind]]:
+    """What living filters ask for of each attribute, by number. `inside` is shown what computed attributes
+    stand for."""
     pairs: NDArray[np.int64] = np.zeros(attributes * _KINDS, np.int64)
     found: dict[int, set[Kind]] = {}
     for _ids, attribute, kind in conditions_of(snapshot):
@@ -390,31 +445,47 @@ def _asked(snapshot: "Snapshot | PlainSnapshot", attributes: int) -> dict[int, s
     texts = list(snapshot.names)
     for number in computed:
         del found[number]
+        inside(filter_of(texts[number]))
         for name, kinds in kinds_in([filter_of(texts[number])]).items():
             found.setdefault(snapshot.names[name], set()).update(kinds)
     return found
 
 
-def families_of(snapshot: "Snapshot | PlainSnapshot") -> dict[str, set[Family]]:
-    """The families that living filters compare attributes with."""
+def families_of(snapshot: "Snapshot | PlainSnapshot") -> dict[Place, set[Family]]:
+    """The families that living filters compare attributes with, and those of elements of lists."""
     names = list(snapshot.names)
-    asked = _asked(snapshot, len(names))
-    return {
-        names[number]: {kind for kind in kinds if isinstance(kind, Family)}
-        for number, kinds in asked.items()
-        if number < len(names)
-    }
+    found: dict[Place, set[Family]] = {}
+
+    def see(f: Filter) -> None:
+        for place, families in families_at([f]).items():
+            if not isinstance(place, str):
+                found.setdefault(place, set()).update(families)
+
+    for number, kinds in _asked(snapshot, len(names), see).items():
+        if number < len(names):
+            found[names[number]] = {kind for kind in kinds if isinstance(kind, Family)}
+    return found
 
 
-def text_rules(snapshot: "Snapshot | PlainSnapshot", names: Collection[str]) -> dict[str, Id]:
-    """For each of some attributes a rule that compares it with a string, if there is one."""
+def text_rules(snapshot: "Snapshot | PlainSnapshot", places: Collection[Place]) -> dict[Place, Id]:
+    """For each of some places a rule that compares it with a string, if there is one."""
+    names, lists = split(places)
     numbers = {snapshot.names[name]: name for name in names if name in snapshot.names}
     wanted = np.zeros(len(snapshot.names), np.bool_)
     wanted[list(numbers)] = True
-    found: dict[str, Id] = {}
+    found: dict[Place, Id] = {}
     for number, mask, ids in _rules(snapshot, wanted) if numbers else ():
         if Family.STRING in _kinds_of(mask):
             found.setdefault(numbers[number], snapshot.ids.get(int(ids[0])))
+
+    def judge(lists: Lists, name: str, kinds: set[Kind]) -> Problem | None:
+        return "texts" if Family.STRING in kinds and (*lists, name) in places else None
+
+    rules = Rules(1)
+    if lists:
+        look_inside(snapshot, judge, rules, 1)
+    for above, some in rules.inside.items():
+        found.update({(*above, one.attribute): one.ids[0] for one in some.report(())})
     return found
 
 

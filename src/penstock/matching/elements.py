@@ -18,6 +18,7 @@ from penstock.matching.batch import ArrowLists, Batch, ListColumn, with_lists
 from penstock.matching.computed import Alternatives, Computed, Groups
 from penstock.matching.encode import BatchBuilder
 from penstock.matching.observed import Observed
+from penstock.model.events import list_with_times
 from penstock.model.values import List
 
 _PAIRS_MAX: Final = 2**21
@@ -40,6 +41,11 @@ class Elements:
         self._groups = groups
         self._computed = computed
 
+    @property
+    def lists(self) -> "Mapping[str, Elements]":
+        """By attribute: what is asked of the elements of lists that elements have."""
+        return self._computed.lists
+
     def extended(self, known: list[Alternatives], numbers: NDArray[np.int32]) -> "Elements":
         """With more conditions: computed attributes that have these numbers."""
         names = dict(self.names)
@@ -52,13 +58,16 @@ class Elements:
         groups = self._groups.extended(known, numbers, names)
         return Elements(names, groups, self._computed.extended(names), observed)
 
-    def found(self, column: ListColumn) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def found(
+        self, column: ListColumn, *, counted: bool = False
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Rows of the column, and for each of them the number of an attribute that is true of it."""
         batch, owner = _batch_of_elements(column.rows, self.names)
-        if self.observed.is_curious:
-            self.observed.look(_names_in(column.rows))
-        completed = self._computed.completed(batch, self.names)
-        self.observed.see(batch)
+        completed = self._computed.completed(batch, self.names, counted=counted)
+        if counted:
+            if self.observed.is_curious:
+                self.observed.look(_names_in(column.rows))
+            self.observed.see(batch)
         rows: list[NDArray[np.int64]] = []
         numbers: list[NDArray[np.int32]] = []
         # An element may satisfy all conditions, and a list have thousands of elements.
@@ -139,4 +148,5 @@ def _plain(rows: Sequence[List] | ArrowLists) -> Sequence[List]:
         return rows
     from penstock.model.arrow import lists_from_arrow
 
-    return [row for row in lists_from_arrow(rows.array) if row is not None]
+    found = [row for row in lists_from_arrow(rows.array) if row is not None]
+    return [list_with_times(row, rows.times) for row in found] if rows.times else found

@@ -1,110 +1,198 @@
 """What rules and the elements of lists disagree about: `any(items where amuont > 5)` matches nothing, either.
 
 Elements are counted where they are matched (`elements`). An attribute of a record in the list `items` is
-called `items[].amount` here, and an element that is no record `items[]`. Only rules whose conditions stand in
-tables are looked at, not those that are decided as a whole (`computed`). The interpreter, which matches until
-kernels are there, counts no elements.
+called `items[].amount` here, and an element that is no record `items[]`. Each condition is looked at on its
+own. The interpreter, which matches until kernels are there, counts no elements.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.filters import lists
-from penstock.filters.asked import Kind, kinds_in
-from penstock.filters.disagreements import Disagreement, Problem, Rules, is_in_vain
+from penstock.filters.asked import Kind, Lists, conditions_inside
+from penstock.filters.disagreements import (
+    Disagreement,
+    Problem,
+    Rules,
+    in_lists,
+    is_in_vain,
+)
+from penstock.filters.schema_check import elements_at, problem_inside
 from penstock.filters.valuesets import Presence
+from penstock.matching.columns import NEVER
 from penstock.matching.computed import filter_of, is_computed
-from penstock.matching.observed import FAMILY_OF_STATE
+from penstock.matching.observed import families_of_states
+from penstock.model.events import Skipping
+from penstock.model.names import Id
+from penstock.model.places import Place, written
+from penstock.model.schema import Schema
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
     from penstock.matching.elements import Elements
+    from penstock.matching.plain import PlainSnapshot
     from penstock.matching.store import Snapshot
 
-_IN_LIST = "[]"
+Judge = Callable[[Lists, str, set[Kind]], Problem | None]
+"""Says what is wrong with a condition that asks the elements of a list for this."""
+
+
+class _Seen:
+    """What the elements of one list had."""
+
+    def __init__(
+        self, lists: Lists, elements: "Elements", kept: Mapping[Place, int], skipping: Skipping
+    ) -> None:
+        """`kept`: texts that would be times if no rule compared them with strings."""
+        names = [name for name in elements.names if not is_computed(name)]
+        counts = elements.observed.counts(len(elements.names))
+        self.families = {name: families_of_states(counts[elements.names[name]]) for name in names}
+        self.known = {*elements.observed.names, *(name for name in names if self.families[name])}
+        self.kept = kept
+        places = {name: written((*lists, name)) for name in names}
+        self.skipped = {name: count for name in names if (count := skipping.count(places[name]))}
+        """How many values were left out, of those that had some."""
+        self.details = {name: skipping.detail(places[name]) for name in self.skipped}
+
+    def problem(self, name: str, kinds: set[Kind]) -> Problem | None:
+        """What is wrong with a condition that asks for this."""
+        families = self.families.get(name, {})
+        if name in self.skipped and not (families and is_in_vain(kinds, families)):
+            return "skipped"
+        if not families:
+            return None if name in self.known or kinds == {Presence.ABSENT} else "unknown"
+        if Family.TIME in kinds and self.kept.get(name):
+            return "texts"
+        return "family" if is_in_vain(kinds, families) else None
+
+    def shown(self, problem_names: set[tuple[str, Problem]]) -> dict[str, dict[str, int]]:
+        """Families by their labels."""
+        return {
+            name: {Family.STRING.label: self.kept[name]}
+            if (name, "texts") in problem_names
+            else {family.label: count for family, count in families.items()}
+            for name, families in self.families.items()
+        }
 
 
 def disagreements_inside(
-    snapshot: "Snapshot", events: int, *, patience: int, ids_max: int
+    snapshot: "Snapshot",
+    events: int,
+    *,
+    patience: int,
+    ids_max: int,
+    concerning: Callable[[Id], bool] | None = None,
 ) -> list[Disagreement]:
     """In the order of lists, and of attributes. `events`: how many events there were."""
-    found: list[Disagreement] = []
-    for name, elements in sorted(snapshot.computed.lists.items()):
+    seen: dict[Lists, _Seen] = {}
+    for lists, elements in _every(snapshot.computed.lists):
         if elements.observed.events >= max(1, patience):
-            found += _inside(snapshot, name, elements, events, ids_max)
+            seen[lists] = _Seen(lists, elements, _kept(snapshot, lists), snapshot.sample.observed.skipping)
+
+    def judge(lists: Lists, name: str, kinds: set[Kind]) -> Problem | None:
+        return seen[lists].problem(name, kinds) if lists in seen else None
+
+    rules = Rules(ids_max)
+    look_inside(snapshot, judge, rules, ids_max, concerning)
+    found: list[Disagreement] = []
+    for lists, some in sorted(rules.inside.items()):
+        known = seen[lists].known
+        reported = some.report(
+            known,
+            seen=seen[lists].shown(some.problems),
+            events=dict.fromkeys((name for name, _problem in some.problems), events),
+            skipped=seen[lists].skipped,
+            detail=seen[lists].details,
+        )
+        found += [in_lists(lists, one, known) for one in reported]
     return found
 
 
-def _inside(
-    snapshot: "Snapshot", name: str, elements: "Elements", events: int, ids_max: int
-) -> Iterator[Disagreement]:
-    names = [inner for inner in elements.names if not is_computed(inner)]
-    counts = elements.observed.counts(len(elements.names))
-    seen = {inner: _families(counts[elements.names[inner]]) for inner in names}
-    known = {*elements.observed.names, *(inner for inner in names if seen[inner])}
-    concerned: dict[tuple[str, Problem], list[NDArray[np.int64]]] = {}
-    compared: dict[tuple[str, Problem], set[Kind]] = {}
-    for asked, ids in _rules(snapshot, name):
-        for inner, kinds in asked.items():
-            problem = _problem(kinds, seen.get(inner, {}), inner in known)
+def misfits_inside(snapshot: "Snapshot", schema: Schema) -> Iterator[tuple[Lists, "Elements", Schema]]:
+    """The lists that were looked into, and what a schema says of their elements."""
+    for lists, elements in _every(snapshot.computed.lists):
+        known = elements_at(schema, lists)
+        if known is not None and elements.observed.events:
+            yield lists, elements, known
+
+
+def look_inside_by(snapshot: "Snapshot | PlainSnapshot", schema: Schema, rules: Rules, ids_max: int) -> None:
+    """Take note of the rules whose conditions on elements do not fit a schema."""
+
+    def judge(lists: Lists, name: str, kinds: set[Kind]) -> Problem | None:
+        return problem_inside(schema, lists, name, kinds)
+
+    look_inside(snapshot, judge, rules, ids_max)
+
+
+def look_inside(
+    snapshot: "Snapshot | PlainSnapshot",
+    judge: Judge,
+    rules: Rules,
+    ids_max: int,
+    concerning: Callable[[Id], bool] | None = None,
+) -> None:
+    """Take note of the rules with conditions on elements that something is wrong with."""
+    concerned: dict[tuple[Lists, str, Problem], list[NDArray[np.int64]]] = {}
+    compared: dict[tuple[Lists, str, Problem], set[Kind]] = {}
+    for lists, asked, ids in _conditions(snapshot):
+        for name, kinds in asked.items():
+            problem = judge(lists, name, kinds)
             if problem is not None:
-                concerned.setdefault((inner, problem), []).append(ids)
-                compared.setdefault((inner, problem), set()).update(kinds)
-    rules = Rules(ids_max)
-    for (inner, problem), found in concerned.items():
+                concerned.setdefault((lists, name, problem), []).append(ids)
+                compared.setdefault((lists, name, problem), set()).update(kinds)
+    for key, found in concerned.items():
         # A rule may have several conditions on one list.
         numbers = np.unique(np.concatenate(found)).tolist()
-        keys = map(snapshot.ids.get, numbers)
-        rules.add_many(inner, problem, compared[inner, problem], keys, len(numbers))
-    reported = rules.report(
-        known,
-        seen={
-            inner: {family.label: count for family, count in families.items()}
-            for inner, families in seen.items()
-        },
-        events=dict.fromkeys(names, events),
-    )
-    for one in reported:
-        meant = None if one.suggestion is None else _path(name, one.suggestion)
-        yield msgspec.structs.replace(one, attribute=_path(name, one.attribute), suggestion=meant)
+        lists, name, problem = key
+        if concerning is None:
+            keys, count = [snapshot.ids.get(one) for one in numbers[:ids_max]], len(numbers)
+        else:
+            keys = [one for one in map(snapshot.ids.get, numbers) if concerning(one)]
+            count = len(keys)
+        if count:
+            rules.within(lists).add_many(name, problem, compared[key], keys, count)
 
 
-def _path(name: str, inner: str) -> str:
-    return name + _IN_LIST if inner == lists.ELEMENT else f"{name}{_IN_LIST}.{inner}"
+def _every(known: "Mapping[str, Elements]", above: Lists = ()) -> "Iterator[tuple[Lists, Elements]]":
+    """All lists whose elements are looked at, those inside others too."""
+    for name, elements in known.items():
+        lists = (*above, name)
+        yield lists, elements
+        yield from _every(elements.lists, lists)
 
 
-def _families(counts: NDArray[np.int64]) -> dict[Family, int]:
-    found: dict[Family, int] = {}
-    for state in np.flatnonzero(counts).tolist():
-        family = FAMILY_OF_STATE[state]
-        found[family] = found.get(family, 0) + int(counts[state])
-    return dict(sorted(found.items()))
+def _kept(snapshot: "Snapshot", lists: Lists) -> dict[Place, int]:
+    """By attribute, the texts of elements that would be times if no rule compared them with strings."""
+    outer, *inner = lists
+    number = snapshot.names.get(outer, -1)
+    places = snapshot.times.lists_kept.get(number, frozenset())
+    counts = snapshot.sample.observed.kept_inside(number) if places else {}
+    wanted = ((place, (place,) if isinstance(place, str) else place) for place in places)
+    return {path[-1]: counts.get(place, 0) for place, path in wanted if list(path[:-1]) == inner}
 
 
-def _problem(kinds: set[Kind], seen: dict[Family, int], is_known: bool) -> Problem | None:
-    if not seen:
-        return None if is_known or kinds == {Presence.ABSENT} else "unknown"
-    return "family" if is_in_vain(kinds, seen) else None
-
-
-def _rules(snapshot: "Snapshot", name: str) -> Iterator[tuple[dict[str, set[Kind]], NDArray[np.int64]]]:
+def _conditions(
+    snapshot: "Snapshot | PlainSnapshot",
+) -> Iterator[tuple[Lists, dict[str, set[Kind]], NDArray[np.int64]]]:
     """Each condition on the elements of a list, as what it asks for, with the rules that have it."""
     from penstock.matching.disagreements import conditions_of
 
-    asked: dict[int, dict[str, set[Kind]]] = {}
+    asked: dict[int, list[tuple[Lists, dict[str, set[Kind]]]]] = {}
     # A copy: names come while this is looked at.
     for text, number in list(snapshot.names.items()):
-        if is_computed(text):
-            states = filter_of(text).conditions.get(name)
-            if states is not None and states.kind is Family.LIST and states.required:
-                asked[number] = kinds_in(lists.filters_of(states.required[0]))
-    is_asked = np.zeros(max(asked, default=-1) + 2, np.bool_)
+        if is_computed(text) and (inside := list(conditions_inside([filter_of(text)]))):
+            asked[number] = inside
+    if not asked:
+        return
+    is_asked = np.zeros(max(asked) + 2, np.bool_)
     is_asked[list(asked)] = True
-    for ids, attribute, _kind in conditions_of(snapshot):
-        some = np.flatnonzero(is_asked[np.minimum(attribute, len(is_asked) - 1)])
+    for ids, attribute, kind in conditions_of(snapshot):
+        # What nothing can match stands under the first of all attributes.
+        some = np.flatnonzero(is_asked[np.minimum(attribute, len(is_asked) - 1)] & (kind != NEVER))
         for number in np.unique(attribute[some]).tolist():
-            yield asked[number], np.unique(ids[some][attribute[some] == number]).astype(np.int64)
+            mine = np.unique(ids[some][attribute[some] == number]).astype(np.int64)
+            for lists, kinds in asked[number]:
+                yield lists, kinds, mine

@@ -26,10 +26,11 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from penstock.filters.asked import Kind, attributes_in, kinds_in
-from penstock.filters.disagreements import Disagreement, check, suggestion
+from penstock.filters.asked import Kind, Lists, attributes_in, conditions_inside, kinds_in
+from penstock.filters.disagreements import Disagreement, suggestion
 from penstock.filters.filter import ALWAYS
 from penstock.filters.predicate import Predicate
+from penstock.filters.schema_check import check, check_inside
 from penstock.filters.valuesets import ValueSet
 from penstock.matching.covered import covered_rules
 from penstock.model.names import Id
@@ -189,6 +190,7 @@ def _called(rules: Rules, at: int) -> str:
 def _misfits(rules: Rules, schema: Schema) -> Iterator[Finding]:
     # Many rules ask for the same; what is wrong with it is looked up.
     known: dict[tuple[str, frozenset[Kind]], Disagreement | None] = {}
+    inside: dict[tuple[Lists, str, frozenset[Kind]], Disagreement | None] = {}
     for at, predicate in enumerate(rules.predicates):
         asked = {(name, frozenset(kinds)) for name, kinds in kinds_in(predicate.filters).items()}
         if not known.keys() >= asked:
@@ -196,6 +198,17 @@ def _misfits(rules: Rules, schema: Schema) -> Iterator[Finding]:
             known.update((pair, found.get(pair[0])) for pair in asked)
         for pair in sorted(asked, key=lambda pair: pair[0]):
             misfit = known[pair]
+            if misfit is not None:
+                yield _misfit(at, misfit)
+        of_elements = {
+            (lists, name, frozenset(kinds))
+            for lists, some in conditions_inside(predicate.filters)
+            for name, kinds in some.items()
+        }
+        for key in sorted(of_elements, key=lambda key: key[:2]):
+            if key not in inside:
+                inside[key] = check_inside(schema, *key)
+            misfit = inside[key]
             if misfit is not None:
                 yield _misfit(at, misfit)
 

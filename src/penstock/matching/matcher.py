@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, FilterError, InputError, PenstockError, UnknownSubscriptionError
 from penstock.filters import html
-from penstock.filters.disagreements import IDS_SHOWN, Disagreements, DisagreementWarning, SchemaCheck, refuse
+from penstock.filters.disagreements import IDS_SHOWN, Disagreements, DisagreementWarning, refuse
 from penstock.filters.filter import NEVER, Filter
 from penstock.filters.parsing import PredicateLike, as_predicate
 from penstock.filters.reasons import Reasons, asked_of, reasons, rule_shown, texts_like_times
+from penstock.filters.schema_check import SchemaCheck
 from penstock.matching.arrival import KERNELS, is_interpreting
 from penstock.matching.batch import Batch
 from penstock.matching.bulk_texts import BulkTexts
@@ -35,6 +36,7 @@ from penstock.matching.sampling import joined
 from penstock.matching.times import Asked, TimeTexts
 from penstock.model.events import Event, Unsupported, as_event
 from penstock.model.names import Id, check_id, id_order
+from penstock.model.places import Place, in_order, outermost
 from penstock.model.schema import Schema
 
 if TYPE_CHECKING:
@@ -252,7 +254,7 @@ class Matcher:
         with store.lock:
             snapshot = store.snapshot()
             for batch in self._batches(events, unsupported, snapshot):
-                snapshot.sample.see(snapshot.completed(batch))
+                snapshot.sample.see(snapshot.completed(batch, counted=True))
             store.compact(anew=True)
 
     # Matching
@@ -270,7 +272,7 @@ class Matcher:
         if isinstance(snapshot, PlainSnapshot):
             return snapshot.match(attributes)
         self._tidy()
-        return self._match(snapshot, snapshot.completed(batch))[0]
+        return self._match(snapshot, snapshot.completed(batch, counted=True))[0]
 
     def match_batch(
         self,
@@ -407,9 +409,10 @@ class Matcher:
         """What each event matches; of which the sample takes note."""
         if isinstance(snapshot, PlainSnapshot):
             return self._match_plainly(snapshot, given, snapshot.work, counted=counted)
-        batch = snapshot.completed(given)
+        batch = snapshot.completed(given, counted=counted)
         if counted:
-            snapshot.times.note(batch, snapshot.sample.observed)
+            # As it was given: one that is completed has no lists any more.
+            snapshot.times.note(given, snapshot.sample.observed)
         snapshot.sample.see(batch, counted=counted)
         return self._match(snapshot, batch)
 
@@ -555,13 +558,13 @@ class Matcher:
         rules = self.text_rules(texts_like_times(found, attributes))
         return reasons(found, Event.from_flat(dict(attributes)), text_rules=rules)
 
-    def text_rules(self, names: Collection[str]) -> dict[str, str]:
+    def text_rules(self, places: Collection[Place]) -> dict[Place, str]:
         """Of those of some attributes whose text rules keep from being read as a time: one of these rules."""
         from penstock.matching.disagreements import text_rules
 
-        open_to_rules = set(names) - self.texts.never if names and self.texts.by_rules else set()
+        open_to_rules = set(places) - self.texts.never if places and self.texts.by_rules else set()
         found = text_rules(self._snapshot(), open_to_rules)
-        return {name: rule_shown(key, name, self.filters(key)) for name, key in found.items()}
+        return {place: rule_shown(key, place, self.filters(key)) for place, key in found.items()}
 
     def stats(
         self,
@@ -599,7 +602,7 @@ class Matcher:
             self._store.texts = texts
 
     @property
-    def read_as_times(self) -> frozenset[str]:
+    def read_as_times(self) -> frozenset[Place]:
         """The attributes whose texts are read as times: by the schema, or because rules ask for times."""
         return self._snapshot().times.names
 
@@ -632,7 +635,7 @@ class Matcher:
         asks for; values that were left out (`unsupported="skip"`). With a schema also what events had that it
         does not allow. `str()` of each is a sentence.
         """
-        from penstock.matching.disagreements import disagreements
+        from penstock.matching.disagreements import disagreements, with_notes
 
         snapshot = self._snapshot()
         found = disagreements(
@@ -643,11 +646,14 @@ class Matcher:
             concerning=concerning,
             ids_max=ids_max,
         )
-        if concerning is None and not isinstance(snapshot, PlainSnapshot) and snapshot.computed.lists:
+        if not isinstance(snapshot, PlainSnapshot) and snapshot.computed.lists:
             from penstock.matching.inside_lists import disagreements_inside
 
             events = snapshot.sample.observed.events
-            found += disagreements_inside(snapshot, events, patience=patience, ids_max=ids_max)
+            inside = disagreements_inside(
+                snapshot, events, patience=patience, ids_max=ids_max, concerning=concerning
+            )
+            found += with_notes(inside, self.texts)
         if self._schema is not None:
             found += self.misfits(self._schema)
         return Disagreements(sorted(map(self._with_rule, found), key=lambda one: one.attribute))
@@ -661,7 +667,7 @@ class Matcher:
         except PenstockError:
             # Somebody has removed it meanwhile.
             return found
-        return msgspec.structs.replace(found, rule=asked_of(found.attribute, filters))
+        return msgspec.structs.replace(found, rule=asked_of(outermost(found.attribute), filters))
 
     def misfits(self, schema: Schema) -> "list[Disagreement]":
         """What the events seen so far had that a schema does not allow, in the order of attributes.
@@ -743,7 +749,7 @@ class Matcher:
             table, ids, learnt = store.compact(), store.ids.arrays(), store.learnt
             snapshot = store.snapshot()
         always, never, _ = store.texts
-        times = SavedTimes(sorted(always), sorted(never), Asked.of(families_of(snapshot)))
+        times = SavedTimes(in_order(always), in_order(never), Asked.of(families_of(snapshot)))
         save(path, table, ids, learnt=learnt, times=times)
 
     @classmethod

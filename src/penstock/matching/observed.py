@@ -8,6 +8,7 @@ rarely the more events there were.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -20,10 +21,11 @@ from penstock.matching.arrival import is_interpreting
 from penstock.matching.batch import DECIMAL, DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.observe import STATES, count_values
-from penstock.model.arrow import family_of_arrow
-from penstock.model.events import Skipping, decode_object
+from penstock.model.arrow import is_arrow_list
+from penstock.model.events import Skipping, decode_object, is_list
 from penstock.model.limits import ATTRIBUTES_MAX, NAME_LENGTH_MAX, NESTING_MAX
 from penstock.model.packed import decode_event
+from penstock.model.places import Place
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
@@ -40,6 +42,16 @@ FAMILY_OF_STATE: Final = {
     STRING: Family.STRING,
     LIST: Family.LIST,
 }
+
+
+def families_of_states(counts: NDArray[np.int64]) -> dict[Family, int]:
+    """Counts of values by their states as counts by family."""
+    found: dict[Family, int] = {}
+    for state in np.flatnonzero(counts).tolist():
+        family = FAMILY_OF_STATE[state]
+        found[family] = found.get(family, 0) + int(counts[state])
+    return dict(sorted(found.items()))
+
 
 NAMES_MAX: Final = ATTRIBUTES_MAX
 """Names of events that are remembered: as many as one event may have."""
@@ -61,14 +73,15 @@ class Observed:
         """Names that events had; of their attributes, not all."""
         self.had_json = self.had_others = False
         """Whether events came as JSON lines, whose numbers are doubles, and in other forms."""
-        self.lists: set[str] = set()
-        """Those of the names that were lists."""
+        self.lists: dict[str, None] = {}
+        """Those of the names that were lists with elements in some event."""
         self.skipping = Skipping(threading.Lock())
         """What to pass as `unsupported` so that values that are left out are counted."""
         self._kept: NDArray[np.int64] = np.zeros(0, np.int64)
         """For each attribute, texts that would be times if no rule compared them with strings."""
         self._examples: dict[int, str] = {}
         """The first value of each attribute and state, as text; under the places that `_counts` has."""
+        self._kept_inside: dict[int, Counter[Place]] = {}
         self._began: dict[int, int] = {}
         """Attributes that filters name only since so many events had come."""
         self._lock = threading.Lock()
@@ -133,6 +146,16 @@ class Observed:
                 counts, self._kept = self._kept, counts.astype(np.int64)
             self._kept[: len(counts)] += counts
 
+    def keep_inside(self, attribute: int, counts: Mapping[Place, int]) -> None:
+        """The same of texts in lists, by their places in the list under one attribute."""
+        with self._lock:
+            self._kept_inside.setdefault(attribute, Counter()).update(counts)
+
+    def kept_inside(self, attribute: int) -> Mapping[Place, int]:
+        """How many of these texts there were."""
+        with self._lock:
+            return dict(self._kept_inside.get(attribute, ()))
+
     def kept(self, attribute: int) -> int:
         """How many of these texts there were."""
         return int(self._kept[attribute]) if attribute < len(self._kept) else 0
@@ -185,6 +208,9 @@ class Observed:
         for number in np.flatnonzero(self._kept[: len(number_of)]).tolist():
             if number_of[number] >= 0:
                 made.keep(np.bincount([number_of[number]], [self._kept[number]]).astype(np.int64))
+        for number, counted in self._kept_inside.items():
+            if number < len(number_of) and number_of[number] >= 0:
+                made.keep_inside(int(number_of[number]), counted)
         kept = number_of >= 0
         made._counts.reshape(-1, STATES)[number_of[kept]] = counts[kept]
         return made
@@ -196,23 +222,25 @@ class Observed:
         """Whether the names of some more events should be looked at."""
         return self.events >= self._next and len(self.names) < NAMES_MAX
 
-    def look(self, names: Iterable[str]) -> None:
-        """Remember the names of some events; the attributes of one may be given as they are."""
+    def look(self, names: Iterable[str], lists: Iterable[str] = ()) -> None:
+        """Remember the names of some events, and which of them are lists."""
         self._next = self.events + self.events // 4 + 1
-        if isinstance(names, Mapping):
-            names = names_in(names, self.lists)
         for name in names:
             if len(self.names) >= NAMES_MAX:
                 return
             # Names that no filter mentions have not been checked.
             if len(name) <= NAME_LENGTH_MAX:
                 self.names[name] = None
+        for name in lists:
+            if name in self.names:
+                self.lists[name] = None
 
     def look_at_lines(self, lines: bytes | bytearray | memoryview) -> None:
         """Remember the names in a few JSON lines."""
         self.had_json = True
         if self.is_curious:
-            self.look(_names_in_lines(bytes(lines[:_LINE_BYTES]), self.lists))
+            for event in _events_in_lines(bytes(lines[:_LINE_BYTES])):
+                self.look(names_in(event), lists_in(event))
 
     def look_at_packed(self, data: Any, offsets: Any) -> None:
         """Remember the names of a few packed events, which have been checked."""
@@ -221,13 +249,15 @@ class Observed:
             ends = [int(end) for end in offsets[: _LOOKED_AT + 1]]
             view = memoryview(data)
             for begin, stop in pairwise(ends):
-                self.look(decode_event(view[begin:stop].tobytes()))
+                event = decode_event(view[begin:stop].tobytes())
+                self.look(event, lists_in(event))
 
     def look_at_columns(self, schema: "pa.Schema") -> None:
         """Remember the names of a table's columns."""
         self.had_others = True
         if self.is_curious:
-            self.look(_names_in_schema(schema, self.lists))
+            lists = (name for name, kind in _leaves_of(schema, "", 0) if is_arrow_list(kind))
+            self.look((name for name, _kind in _leaves_of(schema, "", 0)), lists)
 
     def looking(self, events: Iterable[Any]) -> Iterator[Any]:
         """The events themselves, the names of the first remembered on the way."""
@@ -235,7 +265,7 @@ class Observed:
         for at, event in enumerate(events):
             self.had_others = True
             if is_curious and at < _LOOKED_AT and isinstance(event, Mapping):
-                self.look(event)
+                self.look(names_in(event), lists_in(event))
             yield event
 
 
@@ -243,34 +273,40 @@ _LINE_BYTES: Final = 16_384
 """Of JSON lines whose names are looked at."""
 
 
-def names_in(event: Mapping[Any, object], lists: set[str], prefix: str = "", depth: int = 0) -> Iterator[str]:
-    """The names of an event's attributes, whether their values have a family or not. Adds to `lists`."""
+def names_in(event: Mapping[Any, object], prefix: str = "", depth: int = 0) -> Iterator[str]:
+    """The names of an event's attributes, whether their values have a family or not."""
     for name, value in event.items():
         path = f"{prefix}{name}"
         if isinstance(value, Mapping) and value and depth < NESTING_MAX:
-            yield from names_in(value, lists, path + ".", depth + 1)
+            yield from names_in(value, path + ".", depth + 1)
         else:
-            if isinstance(value, list | tuple) and len(lists) < NAMES_MAX and len(path) <= NAME_LENGTH_MAX:
-                lists.add(path)
             yield path
 
 
-def _names_in_lines(lines: bytes, known: set[str]) -> Iterator[str]:
+def lists_in(event: Mapping[Any, object], prefix: str = "", depth: int = 0) -> Iterator[str]:
+    """The names of those of an event's attributes that are lists with elements."""
+    for name, value in event.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping) and depth < NESTING_MAX:
+            yield from lists_in(value, path + ".", depth + 1)
+        elif is_list(value) and any(element is not None for element in value):
+            yield path
+
+
+def _events_in_lines(lines: bytes) -> Iterator[Mapping[str, object]]:
     for line in lines.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]:
         try:
-            yield from names_in(decode_object(line.strip()), known)
+            yield decode_object(line.strip())
         except PenstockError:
             # The last may be cut; what is wrong in others is for the reader to say.
             continue
 
 
-def _names_in_schema(fields: Any, lists: set[str], prefix: str = "", depth: int = 0) -> Iterator[str]:
+def _leaves_of(fields: Any, prefix: str, depth: int) -> "Iterator[tuple[str, pa.DataType]]":
     import pyarrow as pa
 
     for field in fields:
         if pa.types.is_struct(field.type) and depth < NESTING_MAX:
-            yield from _names_in_schema(field.type, lists, f"{prefix}{field.name}.", depth + 1)
+            yield from _leaves_of(field.type, f"{prefix}{field.name}.", depth + 1)
         else:
-            if family_of_arrow(field.type) is Family.LIST:
-                lists.add(prefix + field.name)
-            yield prefix + field.name
+            yield prefix + field.name, field.type

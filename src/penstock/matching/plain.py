@@ -195,8 +195,8 @@ class PlainSnapshot(NamedTuple):
     times: ReadAsTimes
     """The attributes whose texts are read as times."""
 
-    def completed(self, batch: Batch) -> Batch:
-        """The batch as filters are matched with it."""
+    def completed(self, batch: Batch, *, counted: bool = False) -> Batch:
+        """The batch as filters are matched with it. The elements of lists are not counted."""
         return self.times.read(batch)
 
     @property

@@ -11,6 +11,7 @@ from penstock.filters.filter import Filter
 from penstock.filters.predicate import Predicate
 from penstock.model.events import Event, as_event, with_times
 from penstock.model.names import Id, id_order
+from penstock.model.places import Place
 
 Key = TypeVar("Key", bound=Id)
 
@@ -20,7 +21,7 @@ class ReferenceMatcher(Generic[Key]):
 
     def __init__(self, subscriptions: Iterable[tuple[Key, Predicate]] = ()) -> None:
         self._filters: dict[Key, list[Filter]] = {}
-        self._times: set[str] | None = None
+        self._times: set[Place] | None = None
         for key, predicate in subscriptions:
             self.add(key, predicate)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.matching.batch import Batch
 from penstock.matching.encode import BatchBuilder
-from penstock.matching.observed import Observed
+from penstock.matching.observed import Observed, lists_in
 from penstock.model.values import Value
 
 _ROWS: Final = 512
@@ -47,7 +47,7 @@ class Sample:
         """Take note of a single event, and of the batch that was made of it."""
         self.observed.had_others = True
         if self.observed.is_curious:
-            self.observed.look(attributes)
+            self.observed.look(attributes, lists_in(attributes))
         self.observed.see(batch)
         self.events += 1
         self._singles.append(attributes)

@@ -27,6 +27,7 @@ from penstock.matching.folders import is_being_replaced, new_folder, put_in_plac
 from penstock.matching.ids import IdTable
 from penstock.matching.table import Table, from_arrays
 from penstock.matching.times import Asked, TimeTexts
+from penstock.model.places import Place
 
 FORMAT: Final = "penstock-matcher"
 VERSION: Final = 3
@@ -52,9 +53,9 @@ class _Array(msgspec.Struct):
 class SavedTimes(msgspec.Struct, frozen=True):
     """Of which attributes texts are read as times."""
 
-    always: list[str] = []
+    always: list[Place] = []
     """Those that a schema says are times."""
-    never: list[str] = []
+    never: list[Place] = []
     """Those that a schema says are something else."""
     asked: Asked = Asked()
     """What filters ask for."""

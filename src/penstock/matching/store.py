@@ -30,7 +30,7 @@ from penstock.matching.renumbering import renumbered_ids, renumbered_names
 from penstock.matching.sampling import Sample
 from penstock.matching.signatures import Wanted
 from penstock.matching.table import Table
-from penstock.matching.times import NOTHING, Asked, AskedTimes, ReadAsTimes, TimeTexts
+from penstock.matching.times import NOTHING, Asked, AskedTimes, Found, ReadAsTimes, TimeTexts
 from penstock.matching.views import View
 from penstock.model.events import Unsupported
 from penstock.model.names import Id
@@ -91,10 +91,12 @@ class Snapshot(NamedTuple):
     times: ReadAsTimes = NOTHING
     """The attributes whose texts are read as times."""
 
-    def completed(self, batch: Batch) -> Batch:
-        """The batch as the parts match it."""
+    def completed(self, batch: Batch, *, counted: bool = False) -> Batch:
+        """The batch as the parts match it; `counted`: its events show what events are like."""
         batch = self.times.read(batch)
-        return self.computed.completed(batch, self.names) if self.computed else without_lists(batch)
+        if not self.computed:
+            return without_lists(batch)
+        return self.computed.completed(batch, self.names, counted=counted)
 
     def counting(self, unsupported: Unsupported) -> Unsupported:
         """The same, with values that are left out counted."""
@@ -120,7 +122,7 @@ class Store:
         self._computed = Computed()
         self._asked = AskedTimes()
         self._texts = TimeTexts()
-        self._times = ((frozenset[int](), frozenset[int]()), 0, NOTHING)
+        self._times: tuple[Found, int, ReadAsTimes] = (frozenset(), frozenset()), 0, NOTHING
         """What `ReadAsTimes` was made of last, and itself."""
         self._parts: tuple[Part | Delta, ...] = ()
         self._delta: Delta | None = None
@@ -434,7 +436,9 @@ class Store:
         before, count, made = self._times
         if asked != before or count != len(names):
             numbered = list(names) if asked[0] else []
-            times, strings = ([numbered[number] for number in some] for some in asked)
+            times, strings = (
+                [numbered[place] if isinstance(place, int) else place for place in some] for some in asked
+            )
             made = ReadAsTimes.of(self._texts, times, strings, names)
             self._times = asked, len(names), made
         return made

@@ -4,26 +4,32 @@ JSON has no times, and columns of text often hold them. A text that `Time.parse`
 schema says that the attribute is one, or where rules compare the attribute with times and none compares it
 with a string. Other texts stay what they are. `docs/FILTERS.md` specifies this.
 
+The elements of lists are read in the same way: what is said here of attributes holds of theirs, too, which
+are called by their places (`penstock.model.places`).
+
 What rules ask is counted (`AskedTimes`), as conditions come and go. Nothing is counted until some rule asks
 for a time; then all conditions are read once.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.filters.asked import kinds_in
+from penstock.filters.asked import families_at
 from penstock.filters.filter import Filter
-from penstock.matching.batch import STRING, TIME, Batch
-from penstock.matching.columns import PATTERN_ONLY
+from penstock.filters.lists import attributes_of
+from penstock.matching.batch import STRING, TIME, ArrowLists, Batch, with_lists
+from penstock.matching.columns import NEVER, PATTERN_ONLY
 from penstock.matching.computed import filter_of, is_computed
-from penstock.model.events import with_times
+from penstock.model.events import list_with_times, with_times
+from penstock.model.places import Place, in_order, inside, split
 from penstock.model.schema import Schema
-from penstock.model.values import TIME_TEXT, Family, Value, time_in
+from penstock.model.values import TIME_TEXT, Family, List, Value, time_in
 
 if TYPE_CHECKING:
     from penstock.matching.observed import Observed
@@ -44,9 +50,9 @@ _SECONDS_MAX: Final = 2**63 // 1_000_000_000
 class TimeTexts(NamedTuple):
     """Of which attributes texts are read as times."""
 
-    always: frozenset[str] = frozenset()
+    always: frozenset[Place] = frozenset()
     """Whatever rules ask."""
-    never: frozenset[str] = frozenset()
+    never: frozenset[Place] = frozenset()
     """Whatever rules ask, and whatever `always` says."""
     by_rules: bool = True
     """Whether rules decide about others."""
@@ -54,11 +60,12 @@ class TimeTexts(NamedTuple):
     @classmethod
     def of_schema(cls, schema: Schema) -> "TimeTexts":
         """A schema decides about the attributes that it lists, unless they may be both."""
-        listed = schema.attributes
-        never = (name for name, one in listed.items() if Family.TIME not in one.families)
-        return cls(frozenset(schema.times(listed)), frozenset(never))
+        only = frozenset({Family.TIME})
+        always = (place for place, one in schema.places() if one.families == only)
+        never = (place for place, one in schema.places() if Family.TIME not in one.families)
+        return cls(frozenset(always), frozenset(never))
 
-    def names(self, asked: Iterable[str]) -> frozenset[str]:
+    def names(self, asked: Iterable[Place]) -> frozenset[Place]:
         """The attributes, where rules ask for these as times and not as strings."""
         return (self.always.union(asked) if self.by_rules else self.always) - self.never
 
@@ -66,19 +73,19 @@ class TimeTexts(NamedTuple):
 class Asked(msgspec.Struct, frozen=True):
     """What some filters compare attributes with."""
 
-    times: list[str] = []
+    times: list[Place] = []
     """Those that are compared with times."""
-    strings: list[str] = []
+    strings: list[Place] = []
     """Those that are compared with strings."""
 
     @classmethod
-    def of(cls, asked: Mapping[str, Collection[Family]]) -> "Asked":
+    def of(cls, asked: Mapping[Place, Collection[Family]]) -> "Asked":
         """What filters that compare attributes with these families ask."""
-        times = sorted(name for name, families in asked.items() if Family.TIME in families)
-        return cls(times, sorted(name for name, families in asked.items() if Family.STRING in families))
+        times = in_order(name for name, families in asked.items() if Family.TIME in families)
+        return cls(times, in_order(name for name, families in asked.items() if Family.STRING in families))
 
     @property
-    def times_only(self) -> set[str]:
+    def times_only(self) -> set[Place]:
         """The attributes that are compared with times, and not with strings."""
         return set(self.times).difference(self.strings)
 
@@ -86,14 +93,22 @@ class Asked(msgspec.Struct, frozen=True):
 class ReadAsTimes(NamedTuple):
     """The attributes whose texts are read as times, by name and by number."""
 
-    names: frozenset[str] = frozenset()
+    names: frozenset[Place] = frozenset()
     numbers: NDArray[np.int32] = np.zeros(0, np.int32)
     kept: NDArray[np.int32] = np.zeros(0, np.int32)
     """Attributes whose texts would be if no rule compared them with strings."""
+    lists: Mapping[int, frozenset[Place]] = {}
+    """By the number of a list: the places of elements whose texts are read as times."""
+    lists_kept: Mapping[int, frozenset[Place]] = {}
+    """The same of texts that would be if no rule compared them with strings."""
 
     @classmethod
     def of(
-        cls, texts: TimeTexts, times: Iterable[str], strings: Iterable[str], numbers: Mapping[str, int]
+        cls,
+        texts: TimeTexts,
+        times: Iterable[Place],
+        strings: Iterable[Place],
+        numbers: Mapping[str, int],
     ) -> "ReadAsTimes":
         """Where rules compare attributes with `times` and with `strings`."""
         times = set(times)
@@ -102,22 +117,51 @@ class ReadAsTimes(NamedTuple):
         kept = texts.names(both) - texts.always
         if not (names or kept):
             return NOTHING
-        found, others = ([numbers[name] for name in some if name in numbers] for some in (names, kept))
-        return cls(names, np.array(found, np.int32), np.array(others, np.int32))
+        return cls._numbered(names, kept, numbers)
+
+    @classmethod
+    def _numbered(
+        cls, places: Collection[Place], kept: Collection[Place], numbers: Mapping[str, int]
+    ) -> "ReadAsTimes":
+        found, lists = _with_numbers(places, numbers)
+        others, lists_kept = _with_numbers(kept, numbers)
+        return cls(frozenset(places), found, others, lists, lists_kept)
 
     def note(self, batch: Batch, observed: "Observed") -> None:
         """Count the texts that would be times if no rule compared them with strings."""
-        if len(self.kept):
-            places, _ = _times_among(batch, self.kept)
-            if len(places):
-                are_times = np.zeros(len(batch.value_state), np.bool_)
-                are_times[places] = True
-                entries = batch.entries[are_times[batch.entries]]
-                observed.keep(np.bincount(batch.value_attribute[entries]))
+        counts = self._kept_in(batch)
+        if len(counts):
+            observed.keep(counts)
+        for column in batch.lists if self.lists_kept else ():
+            places = self.lists_kept.get(column.attribute)
+            if places is not None:
+                observed.keep_inside(column.attribute, _kept_in_lists(column.rows, places))
+
+    def _kept_in(self, batch: Batch) -> NDArray[np.int64]:
+        """By the number of an attribute: the texts that would be times."""
+        if not len(self.kept):
+            return _NONE
+        places, _ = _times_among(batch, self.kept)
+        if not len(places):
+            return _NONE
+        are_times = np.zeros(len(batch.value_state), np.bool_)
+        are_times[places] = True
+        entries = batch.entries[are_times[batch.entries]]
+        return np.bincount(batch.value_attribute[entries])
 
     def read(self, batch: Batch) -> Batch:
         """The batch with these texts as times."""
-        return read_times(batch, self.numbers) if len(self.numbers) else batch
+        if len(self.numbers):
+            batch = read_times(batch, self.numbers)
+        if not (self.lists and batch.lists):
+            return batch
+        read = [
+            column._replace(rows=_read_lists(column.rows, self.lists[column.attribute]))
+            if column.attribute in self.lists
+            else column
+            for column in batch.lists
+        ]
+        return with_lists(batch, read)
 
     def read_event(self, attributes: Mapping[str, Value]) -> Mapping[str, Value]:
         """The attributes of an event, with these texts as times."""
@@ -125,6 +169,61 @@ class ReadAsTimes(NamedTuple):
 
 
 NOTHING: Final = ReadAsTimes()
+
+_NONE: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
+
+
+def _with_numbers(
+    places: Collection[Place], numbers: Mapping[str, int]
+) -> tuple[NDArray[np.int32], dict[int, frozenset[Place]]]:
+    """Attributes among places by number; and the places of elements, by the number of their list."""
+    names, in_lists = split(places)
+    found = np.array([numbers[name] for name in names if name in numbers], np.int32)
+    return found, {numbers[name]: inner for name, inner in in_lists.items() if name in numbers}
+
+
+def _read_lists(rows: Sequence[List] | ArrowLists, places: frozenset[Place]) -> Sequence[List] | ArrowLists:
+    """Lists whose elements have texts at these places read as times."""
+    if not isinstance(rows, ArrowLists):
+        return [list_with_times(row, places) for row in rows]
+    inner = ReadAsTimes._numbered(places, (), _numbers(rows))
+    return rows._replace(elements=inner.read(rows.elements), times=rows.times | places)
+
+
+def _kept_in_lists(rows: Sequence[List] | ArrowLists, places: frozenset[Place]) -> "Counter[Place]":
+    """How many texts of elements could be read as times, by their places."""
+    found: Counter[Place] = Counter()
+    if isinstance(rows, ArrowLists):
+        inner = ReadAsTimes._numbered((), places, _numbers(rows))
+        counts = inner._kept_in(rows.elements)
+        for number in np.flatnonzero(counts).tolist():
+            found[rows.names[number]] += int(counts[number])
+        columns = {rows.names[column.attribute]: column.rows for column in rows.elements.lists}
+        for name, deeper in split(places)[1].items():
+            if name in columns:
+                _add_inside(found, name, _kept_in_lists(columns[name], deeper))
+        return found
+    names, in_lists = split(places)
+    for row in rows:
+        for element in row:
+            attributes = attributes_of(element)
+            for name in names:
+                value = attributes.get(name)
+                found[name] += type(value) is str and time_in(value) is not None
+            for name, deeper in in_lists.items():
+                value = attributes.get(name)
+                if type(value) is tuple:
+                    _add_inside(found, name, _kept_in_lists([value], deeper))
+    return found
+
+
+def _add_inside(found: "Counter[Place]", name: str, more: "Counter[Place]") -> None:
+    for place, count in more.items():
+        found[inside(name, place)] += count
+
+
+def _numbers(rows: ArrowLists) -> dict[str, int]:
+    return {name: number for number, name in enumerate(rows.names)}
 
 
 def read_times(batch: Batch, attributes: NDArray[np.int32]) -> Batch:
@@ -241,6 +340,10 @@ def _read_alike(
     return np.where(valid, seconds, 0) * 1_000_000_000 + number(6, 9), valid, is_late
 
 
+Found: TypeAlias = tuple[frozenset[int | tuple[str, ...]], frozenset[int | tuple[str, ...]]]
+"""Attributes by number, and places of elements."""
+
+
 class AskedTimes:
     """Which attributes the living filters compare with times, and which also with strings. See the module.
 
@@ -248,7 +351,7 @@ class AskedTimes:
     """
 
     def __init__(self) -> None:
-        self._found: tuple[frozenset[int], frozenset[int]] = frozenset(), frozenset()
+        self._found: Found = frozenset(), frozenset()
         self.is_counting = False
         """Whether removed conditions have to be shown, too."""
         self._counts: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -258,6 +361,10 @@ class AskedTimes:
         self._inside: dict[int, NDArray[np.int64]] = {}
         """For computed attributes, what their filters ask for, as places in the counts."""
         self._seen = 0
+        self._inside_lists: dict[int, tuple[tuple[Place, Family], ...]] = {}
+        """For computed attributes, the times and strings that they ask elements for."""
+        self._lists: Counter[tuple[Place, Family]] = Counter()
+        """How many conditions ask elements for each."""
 
     def begin_again(self, *, counting: bool) -> None:
         """Forget everything; with `counting`, all conditions are read the next time."""
@@ -268,14 +375,19 @@ class AskedTimes:
     def load(self, asked: "Asked", names: dict[str, int]) -> None:
         """Take what was known of filters that were saved."""
         times, strings = (
-            frozenset(names[name] for name in some if name in names) for some in (asked.times, asked.strings)
+            frozenset(
+                names[place] if isinstance(place, str) else place
+                for place in some
+                if (place if isinstance(place, str) else place[0]) in names
+            )
+            for some in (asked.times, asked.strings)
         )
         self._found = times, times & strings
         self._asks = bool(asked.times)
 
     def renumber(self) -> None:
         """Attributes have other numbers now."""
-        self._inside, self._seen = {}, 0
+        self._inside, self._inside_lists, self._seen = {}, {}, 0
         self.is_counting, self._is_stale = False, self._asks
 
     def add(self, attribute: NDArray[np.int32], kind: NDArray[np.uint8], names: dict[str, int]) -> None:
@@ -296,22 +408,30 @@ class AskedTimes:
         """Conditions go that are not shown."""
         self._is_stale = self._asks
 
-    def settle(
-        self, conditions: Callable[[], "Iterator[Conditions]"], names: dict[str, int]
-    ) -> tuple[frozenset[int], frozenset[int]]:
+    def settle(self, conditions: Callable[[], "Iterator[Conditions]"], names: dict[str, int]) -> Found:
         """The attributes that are compared with times, and those of them that are with strings, too.
 
         `conditions` gives those of all living filters.
         """
         if self._is_stale:
             self._counts = np.zeros(2 * len(names), np.int64)
+            self._lists.clear()
             self.is_counting, self._is_stale = True, False
             for _positions, _offsets, attribute, kind in conditions():
                 self._count(attribute, kind, names, 1)
         if self.is_counting:
             times, strings = self._counts.reshape(-1, 2).T > 0
             both = np.flatnonzero(times & strings)
-            self._found = frozenset(np.flatnonzero(times).tolist()), frozenset(both.tolist())
+            asked = (
+                place for (place, family), count in self._lists.items() if count and family is Family.TIME
+            )
+            in_lists = {place for place in asked if not isinstance(place, str)}
+            self._found = (
+                frozenset(np.flatnonzero(times).tolist()).union(in_lists),
+                frozenset(both.tolist()).union(
+                    place for place in in_lists if self._lists[place, Family.STRING]
+                ),
+            )
         return self._found
 
     def _count(
@@ -322,8 +442,14 @@ class AskedTimes:
             grown[: len(self._counts)] = self._counts
             self._counts = grown
         self._look_inside(names)
+        attribute, kind = _of_satisfiable(attribute, kind)
         places = self._places(attribute, kind)
         self._counts += sign * np.bincount(places, minlength=len(self._counts))
+        if self._inside_lists:
+            numbers, counts = np.unique(attribute, return_counts=True)
+            for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+                for key in self._inside_lists.get(number, ()):
+                    self._lists[key] += sign * count
 
     def _places(self, attribute: NDArray[np.int32], kind: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Of conditions on times and strings, the places in the counts."""
@@ -341,7 +467,11 @@ class AskedTimes:
         if (kind == Family.TIME).any():
             return True
         self._look_inside(names)
-        return bool(self._inside) and bool((self._places(attribute, kind) % 2 == 0).any())
+        attribute, kind = _of_satisfiable(attribute, kind)
+        if self._inside and (self._places(attribute, kind) % 2 == 0).any():
+            return True
+        in_lists = map(self._inside_lists.get, np.unique(attribute).tolist()) if self._inside_lists else ()
+        return any(family is Family.TIME for keys in in_lists for _place, family in keys or ())
 
     def _look_inside(self, names: dict[str, int]) -> None:
         """Know the computed attributes among the names that have come."""
@@ -350,32 +480,52 @@ class AskedTimes:
         latest = islice(reversed(names), len(names) - self._seen)
         self._seen = len(names)
         for name in filter(is_computed, latest):
-            asked = kinds_in([filter_of(name)])
-            places = [2 * names[inner] for inner, kinds in asked.items() if Family.TIME in kinds]
-            places += [2 * names[inner] + 1 for inner, kinds in asked.items() if Family.STRING in kinds]
-            self._inside[names[name]] = np.array(places, np.int64)
+            asked = [
+                (place, family)
+                for place, families in families_at([filter_of(name)]).items()
+                for family in (Family.TIME, Family.STRING)
+                if family in families
+            ]
+            places = [
+                2 * names[place] + (family is Family.STRING)
+                for place, family in asked
+                if isinstance(place, str)
+            ]
+            in_lists = tuple(one for one in asked if not isinstance(one[0], str))
+            if places:
+                self._inside[names[name]] = np.array(places, np.int64)
+            if in_lists:
+                self._inside_lists[names[name]] = in_lists
+
+
+def _of_satisfiable(
+    attribute: NDArray[np.int32], kind: NDArray[np.uint8]
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Without what nothing can match, which stands under the first of all attributes."""
+    some = kind != NEVER
+    return attribute[some], kind[some]
 
 
 class AskedOfFilters:
     """The same of filters as they are, by name, without kernels."""
 
     def __init__(self) -> None:
-        self._times: dict[str, int] = {}
-        self._strings: dict[str, int] = {}
+        self._times: dict[Place, int] = {}
+        self._strings: dict[Place, int] = {}
 
     def count(self, f: Filter, sign: int) -> None:
         """Take note of a filter that comes (1) or goes (-1)."""
-        for name, kinds in kinds_in([f]).items():
+        for place, families in families_at([f]).items():
             for family, counts in ((Family.TIME, self._times), (Family.STRING, self._strings)):
-                if family in kinds:
-                    counts[name] = counts.get(name, 0) + sign
+                if family in families:
+                    counts[place] = counts.get(place, 0) + sign
 
     @property
-    def times(self) -> Iterator[str]:
+    def times(self) -> Iterator[Place]:
         """The attributes that are compared with times."""
         return (name for name, count in self._times.items() if count)
 
     @property
-    def strings(self) -> Iterator[str]:
+    def strings(self) -> Iterator[Place]:
         """The attributes that are compared with strings."""
         return (name for name, count in self._strings.items() if count)

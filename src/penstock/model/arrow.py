@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
-from penstock.model.events import Event, Unsupported, check_elements, is_skip, note_skipped
+from penstock.model.events import Event, Unsupported, check_elements, is_skip, note_skipped, skipping_inside
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
+from penstock.model.places import ELEMENT
 from penstock.model.values import Family, List, Time, Value, to_value
 
 if TYPE_CHECKING:
@@ -137,6 +138,59 @@ def has_elements(array: "pa.Array") -> "NDArray[np.bool_]":
     return found
 
 
+def has_unmatchable(kind: "pa.DataType") -> bool:
+    """Whether lists of a type have records with a field that no rule can match."""
+    import pyarrow as pa
+
+    if not is_arrow_list(kind) and not pa.types.is_struct(kind):
+        return family_of_arrow(kind) is None and not pa.types.is_null(kind)
+    if is_arrow_list(kind):
+        return has_unmatchable(kind.value_type)
+    return any(has_unmatchable(field.type) for field in kind)
+
+
+def without_fields(
+    array: "pa.Array", is_wanted: Callable[[tuple[str, ...]], bool], lists: tuple[str, ...]
+) -> "pa.Array":
+    """Lists whose records have null for fields that no rule can match, but for those that are wanted.
+
+    `lists`: the names of the lists that elements are in, the outermost first.
+    """
+    import pyarrow as pa
+
+    elements, rows = elements_of(array)
+    ends = np.cumsum(np.bincount(rows, minlength=len(array)))
+    if pa.types.is_struct(elements.type):
+        elements = _without_fields(elements, is_wanted, lists, "")
+    elif is_arrow_list(elements.type):
+        elements = without_fields(elements, is_wanted, (*lists, ELEMENT))
+    return pa.LargeListArray.from_arrays(pa.array(np.append(0, ends)), elements)
+
+
+def _without_fields(
+    record: "pa.StructArray",
+    is_wanted: Callable[[tuple[str, ...]], bool],
+    lists: tuple[str, ...],
+    prefix: str,
+) -> "pa.StructArray":
+    import pyarrow as pa
+
+    found = []
+    # flatten() hands nulls down to the fields: a record without values is one without attributes.
+    for field, array in zip(record.type, record.flatten(), strict=True):
+        name = prefix + field.name
+        if pa.types.is_struct(field.type):
+            array = _without_fields(array, is_wanted, lists, name + ".")
+        elif not has_unmatchable(field.type):
+            pass
+        elif family_of_arrow(field.type) is Family.LIST:
+            array = without_fields(array, is_wanted, (*lists, name))
+        elif not is_wanted((*lists, name)):
+            array = pa.nulls(len(array))
+        found.append(array)
+    return pa.StructArray.from_arrays(found, [field.name for field in record.type])
+
+
 def rows_of_elements(elements: "pa.Array", name: str) -> "pa.RecordBatch":
     """Elements as rows: records are such, any others a column of that name."""
     import pyarrow as pa
@@ -147,7 +201,10 @@ def rows_of_elements(elements: "pa.Array", name: str) -> "pa.RecordBatch":
 
 
 def lists_from_arrow(array: "pa.Array", unsupported: Unsupported = "refuse") -> list[List | None]:
-    """The lists of an array as the model has them, None for one that has no element."""
+    """The lists of an array as the model has them, None for one that has no element.
+
+    An error has the number of the element as its row.
+    """
     import pyarrow as pa
 
     elements, rows = elements_of(array)
@@ -204,17 +261,18 @@ def _values(array: "pa.Array", name: str, unsupported: Unsupported, row: int) ->
 
 
 def _lists(array: "pa.Array", name: str, unsupported: Unsupported, row: int) -> list[Value | None]:
+    inside = skipping_inside(unsupported, name)
     try:
-        return list(lists_from_arrow(array, unsupported))
+        return list(lists_from_arrow(array, inside))
     except PenstockError:
         pass
     # Once more, to know which row it is in.
     found: list[Value | None] = []
     for at in range(len(array)):
         try:
-            found += lists_from_arrow(array.slice(at, 1), unsupported)
+            found += lists_from_arrow(array.slice(at, 1), inside)
         except PenstockError as error:
-            raise error.in_row(row + at, name) from None
+            raise error.in_list(row + at, name) from None
     return found
 
 

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from operator import is_
 from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
 import msgspec
@@ -22,6 +23,7 @@ from penstock.model.decimals import ExactDecimal, write_number
 from penstock.model.limits import ATTRIBUTES_MAX, ELEMENTS_MAX, NESTING_MAX, SKIPPED_NAMES_MAX
 from penstock.model.names import check_name
 from penstock.model.nesting import nest
+from penstock.model.places import ELEMENT, Place, split
 from penstock.model.values import Family, List, Time, Value, family_of, is_null, time_in, to_value
 
 if TYPE_CHECKING:
@@ -60,6 +62,24 @@ class Skipping:
     def detail(self, name: str) -> str:
         """Why the first of them was left out."""
         return self._found.get(name, (0, ""))[1]
+
+
+class _SkippingInside(Skipping):
+    """The same for the elements of a list, which are called by their places."""
+
+    def __init__(self, outer: Skipping, name: str) -> None:
+        super().__init__()
+        self._outer, self._name = outer, name
+
+    def note(self, name: str, why: str, count: int = 1) -> None:
+        """See Skipping."""
+        joint = "." if name and not name.startswith("[]") else ""
+        self._outer.note(f"{self._name}[]{joint}{name}", why, count)
+
+
+def skipping_inside(unsupported: "Unsupported", name: str) -> "Unsupported":
+    """What to do with values in the elements of a list."""
+    return _SkippingInside(unsupported, name) if isinstance(unsupported, Skipping) else unsupported
 
 
 Unsupported = Literal["refuse", "skip"] | Skipping
@@ -244,8 +264,10 @@ def _flatten(
     flat: dict[str, Value],
     unsupported: Unsupported,
     depth: int,
+    above: str = "",
 ) -> None:
-    """Put the attributes into `flat`, those of nested objects under dotted names."""
+    """Put the attributes into `flat`, those of nested objects under dotted names; `above`: for messages, what
+    stands before the names of an element."""
     if not isinstance(attributes, Mapping):
         raise EventError(f"an event is a mapping of names to values, not {type(attributes).__name__}")
     if depth > NESTING_MAX:
@@ -253,9 +275,9 @@ def _flatten(
     for name, value in attributes.items():
         path = prefix + check_name(name)
         if type(value) not in _SCALARS and isinstance(value, Mapping):
-            _flatten(value, path + ".", flat, unsupported, depth + 1)
+            _flatten(value, path + ".", flat, unsupported, depth + 1, above)
             continue
-        accepted = _accepted(value, path, unsupported, depth)
+        accepted = _accepted(value, above + path, unsupported, depth)
         if accepted is None:
             continue
         if prefix:
@@ -303,14 +325,14 @@ def read_list(
             elements.append(value)
         elif type(value) not in _SCALARS and isinstance(value, Mapping):
             record: dict[str, Value] = {}
-            _flatten(value, "", record, unsupported, depth + 1)
+            _flatten(value, "", record, unsupported, depth + 1, f"{path}[].")
             elements.append(Event.from_flat(record))
         elif is_list(value):
-            inner = read_list(value, path, unsupported, depth + 1)
+            inner = read_list(value, f"{path}[]", unsupported, depth + 1)
             if inner is not None:
                 elements.append(inner)
         else:
-            accepted = _accepted(value, path, unsupported, depth)
+            accepted = _accepted(value, f"{path}[]", unsupported, depth)
             if accepted is not None:
                 elements.append(accepted)
     return tuple(elements) or None
@@ -341,14 +363,32 @@ def read_families(
     return changed
 
 
-def with_times(attributes: Mapping[str, Value], names: Collection[str]) -> Mapping[str, Value]:
-    """The attributes; of those named, texts that can be read as times are times."""
+def with_times(attributes: Mapping[str, Value], places: Collection[Place]) -> Mapping[str, Value]:
+    """The attributes; at these places, texts that can be read as times are times."""
     found: dict[str, Value] = {}
+    names, in_lists = split(places)
+    for name, inner in in_lists.items():
+        elements = attributes.get(name)
+        if type(elements) is tuple and (read := list_with_times(elements, inner)) is not elements:
+            found[name] = read
     for name in names if len(names) < len(attributes) else attributes:
         value = attributes.get(name)
         if type(value) is str and name in names and (time := time_in(value)) is not None:
             found[name] = time
     return {**attributes, **found} if found else attributes
+
+
+def list_with_times(elements: List, places: frozenset[Place]) -> List:
+    """The same of a list, whose elements have these places; itself where there is no such text."""
+    read: list[Value | Event] = []
+    for element in elements:
+        if isinstance(element, Event):
+            attributes = with_times(element.attributes, places)
+            same = attributes is element.attributes
+            read.append(element if same else Event.from_flat(dict(attributes)))
+        else:
+            read.append(with_times({ELEMENT: element}, places)[ELEMENT])
+    return elements if all(map(is_, read, elements)) else tuple(read)
 
 
 def read_as(family: Family, value: Value) -> Value:

@@ -8,8 +8,17 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import PenstockError
-from penstock.model.arrow import column_values, family_of_arrow, without_views
+from penstock.model.arrow import (
+    column_values,
+    elements_of,
+    family_of_arrow,
+    is_arrow_list,
+    rows_of_elements,
+    without_views,
+)
+from penstock.model.events import is_list
 from penstock.model.limits import NESTING_MAX
+from penstock.model.places import ELEMENT, written
 from penstock.model.schema import Attribute, Schema
 from penstock.model.values import Family, family_of, time_in, to_value
 
@@ -36,53 +45,81 @@ class Fitting:
 
     def see(self, event: Mapping[str, object]) -> None:
         """Hold a decoded event, which may be nested, against the schema."""
-        attributes = self.schema.attributes
-        for name, value in _leaves(event, "", 0):
+        self._see(event, self.schema, ())
+
+    def _see(self, event: Mapping[str, object], schema: Schema, lists: tuple[str, ...]) -> None:
+        """Hold an event, or an element of a list, against what the schema says of it."""
+        attributes = schema.attributes
+        for name, value in _leaves(event, "", len(lists)):
             attribute = attributes.get(name)
+            place = written((*lists, name))
             if attribute is not None and (
                 value is None or (_takes_anything(attribute) and attribute.values is None)
             ):
                 continue
             if attribute is None:
                 # An empty record, or null in its place, is none of its attributes.
-                if self.schema.is_open or (value is None and self._is_record(name)):
+                if schema.is_open or (value is None and _is_record(name, schema)):
                     continue
-                self._found[name, "null" if value is None else _label(value)] += 1
+                self._found[place, "null" if value is None else _label(value)] += 1
                 continue
-            given = self._families.get(name)
+            given = None if lists else self._families.get(name)
             label = _label(value) if given is None else given.label
             if not _fits(label, value, attribute):
-                self._found[name, label] += 1
-            elif given is not None or _is_listed(value, attribute):
+                self._found[place, label] += 1
+            elif given is not None:
+                continue
+            elif attribute.elements is not None and is_list(value):
+                for element in value if len(lists) < NESTING_MAX else ():
+                    # Null is no element.
+                    if element is not None:
+                        inner = element if isinstance(element, Mapping) else {ELEMENT: element}
+                        self._see(inner, attribute.elements, (*lists, name))
+                continue
+            elif _is_listed(value, attribute):
                 continue
             else:
-                self._unlisted[name, label] += 1
-            self._keep(name, label, value)
+                self._unlisted[place, label] += 1
+            self._keep(place, label, value)
 
     def see_rows(self, rows: "pa.RecordBatch", families: Mapping[str, Family]) -> None:
         """Hold the rows of a table against the schema; `families`: columns of text that are read as these."""
-        attributes = self.schema.attributes
+        self._see_rows(rows, families, self.schema, ())
+
+    def _see_rows(
+        self,
+        rows: "pa.RecordBatch",
+        families: Mapping[str, Family],
+        schema: Schema,
+        lists: tuple[str, ...],
+    ) -> None:
+        """Hold rows, or the elements of lists, against what the schema says of them."""
+        attributes = schema.attributes
         for name, array in _columns(rows, ""):
             count = len(array) - array.null_count
             attribute = attributes.get(name)
+            place = written((*lists, name))
             if attribute is not None and attribute.values is not None and name not in families:
-                self._see_values(name, array, attribute)
-            if not count or (self.schema.is_open if attribute is None else _takes_anything(attribute)):
+                self._see_values(place, array, attribute)
+            if not count or (schema.is_open if attribute is None else _takes_anything(attribute)):
                 continue
             family = families.get(name) or family_of_arrow(array.type)
             label = str(array.type) if family is None else family.label
             if attribute is not None:
                 if family in attribute.families:
+                    if attribute.elements is not None and is_arrow_list(array.type):
+                        elements = rows_of_elements(elements_of(array)[0], ELEMENT)
+                        self._see_rows(elements, {}, attribute.elements, (*lists, name))
                     continue
                 if family is Family.STRING and Family.TIME in attribute.families:
                     count -= _times_among(array)
             if count:
-                self._found[name, label] += count
-                if (name, label) not in self._examples:
+                self._found[place, label] += count
+                if (place, label) not in self._examples:
                     is_time = attribute is not None and Family.TIME in attribute.families
-                    self._examples[name, label] = _example_among(array, times=is_time)
+                    self._examples[place, label] = _example_among(array, times=is_time)
 
-    def _see_values(self, name: str, array: "pa.Array", attribute: Attribute) -> None:
+    def _see_values(self, place: str, array: "pa.Array", attribute: Attribute) -> None:
         """Count the values of a column that the schema does not list."""
         family = family_of_arrow(array.type)
         if family is Family.LIST or family not in attribute.families:
@@ -90,12 +127,12 @@ class Fitting:
         counts = without_views(array).value_counts()
         for value, count in zip(column_values(counts.field(0)), counts.field(1).to_pylist(), strict=True):
             if value is not None and not _is_listed(value, attribute):
-                self._unlisted[name, family.label] += count
-                self._keep(name, family.label, value)
+                self._unlisted[place, family.label] += count
+                self._keep(place, family.label, value)
 
-    def _keep(self, name: str, label: str, value: object) -> None:
-        if (name, label) not in self._examples:
-            self._examples[name, label] = _shown(value)
+    def _keep(self, place: str, label: str, value: object) -> None:
+        if (place, label) not in self._examples:
+            self._examples[place, label] = _shown(value)
 
     def take(self, other: "Fitting") -> None:
         """Add what another has counted."""
@@ -119,8 +156,9 @@ class Fitting:
         """A value of an attribute in this family, as text; empty where none was kept."""
         return self._examples.get((name, label), "")
 
-    def _is_record(self, name: str) -> bool:
-        return any(known.startswith(name + ".") for known in self.schema.attributes)
+
+def _is_record(name: str, schema: Schema) -> bool:
+    return any(known.startswith(name + ".") for known in schema.attributes)
 
 
 def _by_name(found: Counter[tuple[str, str]]) -> list[tuple[str, dict[str, int]]]:

@@ -2,13 +2,13 @@
 
 Read are `properties`, `type` (one or several), `format` (`date-time` and `date` are times), `const`,
 `enum`, `contentEncoding` (bytes, which no rule can match), `anyOf` and `oneOf`, `$ref` to `$defs` of the same
-document, nested objects, and `additionalProperties`.
+document, nested objects, `items` (one schema for all elements of a list), and `additionalProperties`.
 
 By JSON Schema's rule a property that nobody lists is allowed. A schema that rules are checked against would
 then find no misspelt name. So what is not listed is not there, unless `additionalProperties` says `true` or
 has a schema. Other keywords that say which values are allowed (`minimum`, `pattern`, `required`) are passed
 over: rules ask for attributes and families. Those that change what a document means (`allOf`, `not`) are
-refused.
+refused; in `items` they leave open what elements are, as does a list that may stand in itself.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,8 @@ import msgspec
 from penstock.errors import InputError
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
-from penstock.model.schema import Attribute, Schema
+from penstock.model.places import ELEMENT
+from penstock.model.schema import NULLS, Attribute, Schema
 from penstock.model.values import Family, Value, family_of
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -59,6 +60,10 @@ def read(text: str | bytes | Mapping[str, object]) -> Schema:
     return Schema({name: one.made() for name, one in reader.found.items()}, reader.is_open)
 
 
+class _NotReadError(InputError):
+    """What JSON Schema allows and nobody reads here."""
+
+
 class _Found:
     """What has been read of one attribute."""
 
@@ -68,22 +73,37 @@ class _Found:
         self.values: dict[tuple[Family, Value], Value] | None = {}
         """None if any value of a family will do."""
         self.others: set[str] = set()
+        self.elements: list[Schema | None] = []
+        """What elements are, in each schema of a list. None where it does not say."""
 
     def made(self) -> Attribute:
         label = " or ".join(self.types) or "null"
         values = tuple(self.values.values()) if self.values else None
-        return Attribute(frozenset(self.families), label, values, others=frozenset(self.others))
+        known = [one for one in self.elements if one is not None]
+        elements = known[0] if known and len(known) == len(self.elements) else None
+        if elements is not None:
+            for one in known[1:]:
+                elements = elements.united(one)
+        others = frozenset(self.others)
+        return Attribute(frozenset(self.families), label, values, others=others, elements=elements)
 
 
 class _Reader:
-    def __init__(self, document: Mapping[str, object]) -> None:
+    """Reads a document, or the schema of a list's elements in it."""
+
+    def __init__(self, document: Mapping[str, object], above: "_Reader | None" = None) -> None:
         self._document = document
         self.found: dict[str, _Found] = {}
         self.is_open = False
+        self._is_of_elements = above is not None
+        self._counted: list[int] = [0] if above is None else above._counted
+        """How many attributes there are in all, those of elements too."""
+        self._within: tuple[int, ...] = () if above is None else above._within
+        """The schemas of elements that this one stands in."""
 
     def read_object(self, node: Mapping[str, object], prefix: str, place: str, depth: int) -> None:
         if depth > NESTING_MAX:
-            raise InputError(f"JSON Schema: {place or 'the schema'} nests deeper than NESTING_MAX")
+            raise _NotReadError(f"JSON Schema: {place or 'the schema'} nests deeper than NESTING_MAX")
         node = self._understood(node, place)
         properties = node.get("properties", {})
         if not isinstance(properties, Mapping):
@@ -91,15 +111,19 @@ class _Reader:
         for name, child in properties.items():
             self._read_property(child, prefix + check_name(name), f"{place}/properties/{name}", depth)
         # An object of which nothing is said may have anything.
-        more = node.get("additionalProperties", bool(prefix) and "properties" not in node)
+        is_nested = bool(prefix) or self._is_of_elements
+        more = node.get("additionalProperties", is_nested and "properties" not in node)
         self.is_open = self.is_open or (more is not False)
         for keyword in ("anyOf", "oneOf"):
             for at, child in enumerate(self._alternatives(node, keyword, place)):
                 self.read_object(child, prefix, f"{place}/{keyword}/{at}", depth + 1)
 
-    def _read_property(self, node: object, name: str, place: str, depth: int) -> None:
+    def _read_property(
+        self, node: object, name: str, place: str, depth: int, prefix: str | None = None
+    ) -> None:
+        """`prefix`: what stands before the names of an object's properties, if not its own name."""
         if depth > NESTING_MAX:
-            raise InputError(f"JSON Schema: {place} nests deeper than NESTING_MAX")
+            raise _NotReadError(f"JSON Schema: {place} nests deeper than NESTING_MAX")
         if node is True or node == {}:
             self._add(name, frozenset(Family), "anything")
             return
@@ -114,23 +138,45 @@ class _Reader:
             for at, child in enumerate(self._alternatives(node, keyword, place))
         ]
         for where, child in alternatives:
-            self._read_property(child, name, where, depth + 1)
+            self._read_property(child, name, where, depth + 1, prefix)
         types = self._types_of(node, place)
         for kind in types:
             if kind == "object":
-                self.read_object(node, name + ".", place, depth + 1)
+                self.read_object(node, name + "." if prefix is None else prefix, place, depth + 1)
                 if node.get("properties") == {}:
                     # A record without attributes is known, too.
                     self._add(name, frozenset(), kind)
             elif kind != "null":
                 self._add(name, *_scalar(kind, node), _listed(kind, node))
+                if kind == "array":
+                    self.found[name].elements.append(self._elements(node, place, depth + 1))
         # Of nothing but nulls, and of a type that is not said, no rule is to blame.
         if types == ["null"] or not (types or alternatives):
             self._add(name, frozenset(Family), types[0] if types else "anything")
 
+    def _elements(self, node: Mapping[str, object], place: str, depth: int) -> Schema | None:
+        """What elements of a list are; None where the schema leaves it open, or is not read."""
+        items = node.get("items", True)
+        if items is True or items == {} or "prefixItems" in node:
+            return None
+        try:
+            # A list of what the list is in would never end.
+            target = items if not isinstance(items, Mapping) else self._followed(items, place)
+            if id(target) in self._within:
+                return None
+            reader = _Reader(self._document, self)
+            reader._within = (*self._within, id(target))
+            reader._read_property(target, ELEMENT, f"{place}/items", depth, "")
+        except _NotReadError:
+            return None
+        if any(one.families == set(Family) for name, one in reader.found.items() if name == ELEMENT):
+            return None
+        return Schema({name: one.made() for name, one in reader.found.items()}, reader.is_open)
+
     def _add(
         self, name: str, families: frozenset[Family], label: str, values: list[Value] | None = None
     ) -> None:
+        self._counted[0] += name not in self.found
         one = self.found.setdefault(check_name(name), _Found())
         one.families |= families
         if values is None or one.values is None:
@@ -138,7 +184,7 @@ class _Reader:
         else:
             one.values.update(((family_of(value), value), value) for value in values)
         one.types[label] = None
-        if len(self.found) > ATTRIBUTES_MAX:
+        if self._counted[0] > ATTRIBUTES_MAX:
             raise InputError(f"JSON Schema: more than {ATTRIBUTES_MAX:,} attributes (ATTRIBUTES_MAX)")
 
     def _types_of(self, node: Mapping[str, object], place: str) -> list[str]:
@@ -172,7 +218,7 @@ class _Reader:
         node = self._followed(node, place)
         for keyword in _REFUSED:
             if keyword in node:
-                raise InputError(f"JSON Schema: {keyword!r} at {place or '/'} is not supported")
+                raise _NotReadError(f"JSON Schema: {keyword!r} at {place or '/'} is not supported")
         return node
 
     def _followed(self, node: Mapping[str, object], place: str) -> Mapping[str, object]:
@@ -182,7 +228,7 @@ class _Reader:
             if reference is None:
                 return node
             if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
-                raise InputError(f"JSON Schema: {place}: only $ref to '#/$defs/…' is followed")
+                raise _NotReadError(f"JSON Schema: {place}: only $ref to '#/$defs/…' is followed")
             definitions: Any = self._document.get("$defs", {})
             found = definitions.get(reference.removeprefix("#/$defs/"))
             if not isinstance(found, Mapping):
@@ -218,11 +264,37 @@ def _type_of(value: object) -> str:
 def write(schema: Schema) -> str:
     """The schema as a document: nested objects for names with dots, properties in the order of names."""
     root: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": schema.is_open}
-    for name, attribute in sorted(schema.attributes.items()):
-        for path in sorted(attribute.paths) or [tuple(name.split("."))]:
-            _write_property(root, path, attribute, is_open=schema.is_open)
+    _write_properties(root, (), schema)
     document = {"$schema": DIALECT, **root}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _write_properties(root: dict[str, Any], above: tuple[str, ...], schema: Schema) -> None:
+    def order(item: tuple[str, Attribute]) -> tuple[bool, str]:
+        # What an element is, if no object, comes before what objects have.
+        return not above or item[0] != ELEMENT, item[0]
+
+    for name, attribute in sorted(
+        schema.attributes.items(), key=lambda item: (not above or item[0] != ELEMENT, item[0])
+    ):
+        for path in sorted(attribute.paths) or [tuple(name.split("."))]:
+            place = path if above and name == ELEMENT else (*above, *path)
+            _write_property(root, place, attribute, is_open=schema.is_open)
+
+
+def _items(elements: Schema, *, with_nulls: bool) -> dict[str, Any]:
+    """The schema of elements: written like a property, which may be an object with their attributes."""
+    root: dict[str, Any] = {"properties": {}}
+    _write_properties(root, (ELEMENT,), elements)
+    made: dict[str, Any] = root["properties"].get(ELEMENT, {})
+    if not elements.attributes and elements.is_open:
+        made = {"type": "object"}
+    types = made.get("type")
+    if with_nulls and types is not None and types != "null" and "null" not in types:
+        return {**made, "type": [*([types] if isinstance(types, str) else types), "null"]}
+    if with_nulls and "anyOf" in made:
+        return {"anyOf": [*made["anyOf"], {"type": "null"}]}
+    return made
 
 
 def _write_property(
@@ -279,6 +351,8 @@ def _property(attribute: Attribute) -> dict[str, Any]:
     types = [_TYPE_OF_FAMILY[family] for family in sorted(families) if family is not Family.TIME]
     types += [kind for kind in ("array", "null") if kind in others and kind not in types]
     plain: dict[str, Any] = {"type": types[0] if len(types) == 1 else types} if types else {}
+    if attribute.elements is not None:
+        plain["items"] = _items(attribute.elements, with_nulls=NULLS in others)
     if Family.TIME not in families:
         # An enum would forbid the other types.
         listed = {} if others or attribute.values is None else {"enum": list(attribute.values)}

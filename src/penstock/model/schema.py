@@ -8,17 +8,22 @@ events are checked against. Names are those of flat events: nested objects have 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from penstock.errors import EventError, LimitError
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
+from penstock.model.places import ELEMENT, Place, inside, split, written
 from penstock.model.values import Family, Value, family_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+NULLS: Final = "nulls"
+"""What an attribute may have besides, if some elements of its lists are null."""
 
 
 class Attribute(msgspec.Struct, frozen=True):
@@ -31,9 +36,12 @@ class Attribute(msgspec.Struct, frozen=True):
     values: tuple[Value, ...] | None = None
     """The values that it may have, where the schema lists them all."""
     others: frozenset[str] = frozenset()
-    """Types of JSON that its values may have besides: null, array, object."""
+    """Types of JSON that its values may have besides: null, array, object; and NULLS."""
     paths: frozenset[tuple[str, ...]] = frozenset()
     """Where it stands in events, if not where its name says: a key may have a dot."""
+    elements: "Schema | None" = None
+    """Where it may be a list: what elements are, looked at as events (`penstock.model.places`). None where
+    nothing is known of them."""
 
     def lists(self, value: Value) -> bool:
         """Whether it may have this value, which is of one of its families."""
@@ -63,6 +71,7 @@ class Attribute(msgspec.Struct, frozen=True):
             values,
             self.others | other.others,
             self.paths | other.paths,
+            _elements_united(self, other),
         )
 
 
@@ -95,7 +104,7 @@ class Schema(msgspec.Struct, frozen=True):
                 raise EventError(f"the column {name!r:.80} is there twice")
             if len(found) >= ATTRIBUTES_MAX:
                 raise LimitError("there are too many columns", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
-            found[name] = Attribute(_families_of_arrow(kind), str(kind))
+            found[name] = _attribute_of_arrow(kind)
         return cls(found)
 
     @classmethod
@@ -117,26 +126,40 @@ class Schema(msgspec.Struct, frozen=True):
         known = self.attributes
         return {name: Family.TIME for name in names if name in known and known[name].families == only}
 
-    def reading_times(self, names: Collection[str]) -> "Schema":
-        """The schema of the same events, where texts of these attributes are read as times if they can be."""
+    def places(self) -> Iterator[tuple[Place, Attribute]]:
+        """All attributes, and those of the elements of lists, with their places."""
+        for name, one in self.attributes.items():
+            yield name, one
+            if one.elements is not None:
+                yield from ((inside(name, place), inner) for place, inner in one.elements.places())
+
+    def reading_times(self, places: Collection[Place]) -> "Schema":
+        """The schema of the same events, where texts of these places are read as times if they can be."""
         times = frozenset({Family.TIME})
-        found = {
-            name: msgspec.structs.replace(one, families=one.families | times)
-            if name in names and Family.STRING in one.families
-            else one
-            for name, one in self.attributes.items()
-        }
+        names, in_lists = split(places)
+        found = dict(self.attributes)
+        for name, one in self.attributes.items():
+            if name in names and Family.STRING in one.families:
+                found[name] = msgspec.structs.replace(one, families=one.families | times)
+            if name in in_lists and one.elements is not None:
+                elements = one.elements.reading_times(in_lists[name])
+                found[name] = msgspec.structs.replace(found[name], elements=elements)
         return Schema(found, self.is_open)
 
-    def misfits(self, event: Mapping[str, Value]) -> Iterator[str]:
-        """What of a flat event the schema does not allow, a sentence each."""
+    def misfits(self, event: Mapping[str, Value], above: tuple[str, ...] = ()) -> Iterator[str]:
+        """What of a flat event the schema does not allow, a sentence each; `above`: the lists it is in."""
         for name, value in event.items():
             known = self.attributes.get(name)
+            place = written((*above, name))
             if known is None:
                 if not self.is_open:
-                    yield f"the schema has no {name!r:.80}"
+                    yield f"the schema has no {place!r:.80}"
             elif family_of(value) not in known.families:
-                yield f"{name!r:.80} is a {family_of(value).label}, but in the schema it is {known.type}"
+                yield f"{place!r:.80} is a {family_of(value).label}, but in the schema it is {known.type}"
+            elif type(value) is tuple and known.elements is not None:
+                for element in value:
+                    attributes = element if isinstance(element, Mapping) else {ELEMENT: element}
+                    yield from known.elements.misfits(attributes, (*above, name))
 
 
 def labels(families: frozenset[Family]) -> str:
@@ -158,6 +181,30 @@ def leaves(
             yield from leaves(field.type, name + ".", depth + 1)
         else:
             yield check_name(name), field.type
+
+
+def _elements_united(one: Attribute, other: Attribute) -> Schema | None:
+    """What elements are of lists that either attribute may have."""
+    lists = [each.elements for each in (one, other) if Family.LIST in each.families]
+    known = [elements for elements in lists if elements is not None]
+    if not known or len(known) < len(lists):
+        return None
+    return known[0] if len(known) == 1 else known[0].united(known[1])
+
+
+def _attribute_of_arrow(kind: "pa.DataType", depth: int = 0) -> Attribute:
+    """What the type of a column says of its values, and of the elements of its lists."""
+    import pyarrow as pa
+
+    from penstock.model.arrow import is_arrow_list
+
+    families = _families_of_arrow(kind)
+    if depth > NESTING_MAX or not is_arrow_list(kind) or pa.types.is_null(kind.value_type):
+        return Attribute(families, str(kind))
+    inner = kind.value_type
+    members = list(leaves(inner)) if pa.types.is_struct(inner) else [(ELEMENT, inner)]
+    elements = {name: _attribute_of_arrow(member, depth + 1) for name, member in members}
+    return Attribute(families, str(kind), elements=Schema(elements) if families else None)
 
 
 def _families_of_arrow(kind: "pa.DataType") -> frozenset[Family]:

@@ -6,9 +6,9 @@ from typing import Final, TypeAlias
 
 from penstock.broker.grants import Grants, Verb
 from penstock.errors import AccessError, FilterError, WireError
-from penstock.filters.disagreements import why_not as why_not_fitting
 from penstock.filters.parsing import parse
 from penstock.filters.predicate import Predicate
+from penstock.filters.schema_check import why_not as why_not_fitting
 from penstock.model.schema import Schema
 from penstock.node.identity import Identity
 from penstock.node.world import Pace, no_pace

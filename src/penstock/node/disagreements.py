@@ -14,8 +14,9 @@ import msgspec
 from penstock.broker.core import Core, Prospects
 from penstock.errors import printable
 from penstock.filters.asked import kinds_in
-from penstock.filters.disagreements import Basis, Disagreement, Problem, problem_by, suggestion
+from penstock.filters.disagreements import Basis, Disagreement, Problem, suggestion
 from penstock.filters.predicate import Predicate
+from penstock.filters.schema_check import problem_by
 from penstock.model.schema import Schema
 from penstock.model.values import Family
 from penstock.node.links import Link

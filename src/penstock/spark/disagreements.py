@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.errors import printable
+from penstock.errors import UnsupportedValueError, printable
 from penstock.filters.disagreements import Disagreement, refuse
 from penstock.matching.arrival import is_interpreting
+from penstock.matching.computed import is_computed
+from penstock.model.arrow import SKIP_HINT
+from penstock.model.events import Unsupported, is_skip
+from penstock.model.places import ELEMENT, written
 from penstock.model.schema import Attribute, Schema
 from penstock.model.values import Family
 from penstock.spark.events import attributes_of
 from penstock.spark.rules import load_block
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
     from penstock.matching.matcher import Matcher
     from penstock.spark.tables import Table
@@ -32,8 +36,22 @@ def schema_of(columns: "StructType") -> Schema:
     """The schema of events with such columns; columns that no rule can match are there, without a family."""
     found = {name: Attribute(frozenset(), kind) for name, kind in _leaves(columns, "")}
     for attribute in attributes_of(columns, "skip"):
-        found[attribute.name] = Attribute(frozenset({attribute.family}), attribute.type.simpleString())
+        kind = attribute.type
+        elements = _elements(kind) if attribute.family is Family.LIST else None
+        found[attribute.name] = Attribute(
+            frozenset({attribute.family}), kind.simpleString(), elements=elements
+        )
     return Schema(found)
+
+
+def _elements(array: "DataType") -> Schema | None:
+    """What the elements of an array are, looked at as events."""
+    from pyspark.sql.types import NullType, StructField, StructType
+
+    inner = array.elementType  # type: ignore[attr-defined]
+    if isinstance(inner, NullType):
+        return None
+    return schema_of(inner if isinstance(inner, StructType) else StructType([StructField(ELEMENT, inner)]))
 
 
 def _leaves(columns: "StructType", prefix: str) -> Iterator[tuple[str, str]]:
@@ -72,8 +90,11 @@ def _kept_texts(table: "Table", schema: Schema) -> set[str]:
     """Columns of text that are not read as times, because rules compare them with strings, too."""
     asked = table.asked
     both = set(asked.times).intersection(asked.strings)
-    attributes = schema.attributes
-    return {name for name in both if name in attributes and Family.STRING in attributes[name].families}
+    return {
+        written(place)
+        for place, attribute in schema.places()
+        if place in both and Family.STRING in attribute.families
+    }
 
 
 def _fit(table: "Table", schema: Schema, matchers: "list[Matcher]") -> bool:
@@ -83,6 +104,9 @@ def _fit(table: "Table", schema: Schema, matchers: "list[Matcher]") -> bool:
     if any(name not in schema.attributes or not schema.attributes[name].is_matchable for name in table.names):
         return False
     asked: set[tuple[str, Family]] = set()
+    if any(is_computed(name) for matcher in matchers for one in matcher.tables() for name in one.names):
+        # Rules may ask for what elements of lists have.
+        return False
     for matcher in matchers:
         for some in families_asked(matcher.tables()):
             asked |= some
@@ -91,9 +115,15 @@ def _fit(table: "Table", schema: Schema, matchers: "list[Matcher]") -> bool:
     return True
 
 
-def report(table: "Table", columns: "StructType", *, strict: bool) -> None:
-    """Log each disagreement as a warning; with `strict` raise DisagreementError."""
+def report(table: "Table", columns: "StructType", *, strict: bool, unsupported: Unsupported = "skip") -> None:
+    """Log each disagreement as a warning; with `strict` raise DisagreementError.
+
+    A field that no rule can match is refused where a rule names it, unless it is to be left out.
+    """
     found = disagreements(table, columns)
+    odd = None if is_skip(unsupported) else next((one for one in found if one.problem == "unmatchable"), None)
+    if odd is not None:
+        raise UnsupportedValueError(f"{odd} ({SKIP_HINT})")
     if strict:
         refuse(found)
     for one in found:

@@ -149,7 +149,7 @@ def route(
     table, own = _table(events, subscriptions, wish)
     _event_columns(events.schema, wish, table)
     _given_schema(events.schema, wish, table)
-    report(table, events.schema, strict=wish.strict)
+    report(table, events.schema, strict=wish.strict, unsupported=wish.unsupported)
     choice = chosen_layout(events, table, wish, own=own)
     where = place(events.sparkSession, table, wish.share, own=own)
     skipped = counted_by(events, wish)

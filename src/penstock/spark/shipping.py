@@ -9,6 +9,7 @@ from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 from penstock.errors import InputError
+from penstock.model.places import Place
 from penstock.spark.tables import MANIFEST, MATCHER, Table
 
 
@@ -19,7 +20,7 @@ class Mapped(NamedTuple):
     blocks: tuple[str, ...]
     key: str
     """What tells this table from others, also from one that was in the same folder before."""
-    times: frozenset[str] = frozenset()
+    times: frozenset[Place] = frozenset()
     """The attributes whose texts are read as times."""
 
     def folders(self) -> list[Path]:
@@ -41,7 +42,7 @@ class Shipped(NamedTuple):
     broadcast: Any
     """Spark's broadcast of the packed table."""
     blocks: tuple[str, ...]
-    times: frozenset[str] = frozenset()
+    times: frozenset[Place] = frozenset()
     """The attributes whose texts are read as times."""
 
     def folders(self) -> list[Path]:

@@ -195,7 +195,8 @@ class _Batches:
             if self._placed is not None and isinstance(self._placed[1], Shipped):
                 self._placed[1].broadcast.unpersist()
             # Once for each version.
-            report(table, columns, strict=self._wish.strict)
+            wish = self._wish
+            report(table, columns, strict=wish.strict, unsupported=wish.unsupported)
             self._placed = (key, place(session, table, self._wish.share, own=False))
         return self._placed[1]
 

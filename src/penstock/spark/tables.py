@@ -29,6 +29,7 @@ import msgspec
 
 from penstock.errors import InputError
 from penstock.matching.folders import new_folder, sync
+from penstock.model.places import Place, in_order
 from penstock.spark.places import write_whole
 
 if TYPE_CHECKING:
@@ -105,13 +106,13 @@ class Table(msgspec.Struct, frozen=True):
         return sum(block.nbytes for block in self.blocks)
 
     @property
-    def times(self) -> frozenset[str]:
+    def times(self) -> "frozenset[Place]":
         """The attributes whose texts are read as times: what rules in all blocks ask together decides."""
         from penstock.matching.times import TimeTexts
 
         saved = self._saved_times()
-        always = frozenset[str]().union(*(one.always for one in saved))
-        never = frozenset[str]().union(*(one.never for one in saved))
+        always = frozenset[Place]().union(*(one.always for one in saved))
+        never = frozenset[Place]().union(*(one.never for one in saved))
         return TimeTexts(always, never).names(self.asked.times_only)
 
     @property
@@ -120,8 +121,8 @@ class Table(msgspec.Struct, frozen=True):
         from penstock.matching.times import Asked
 
         asked = [one.asked for one in self._saved_times()]
-        times = sorted({name for one in asked for name in one.times})
-        return Asked(times, sorted({name for one in asked for name in one.strings}))
+        times = in_order({place for one in asked for place in one.times})
+        return Asked(times, in_order({place for one in asked for place in one.strings}))
 
     def _saved_times(self) -> "list[SavedTimes]":
         from penstock.spark.rules import saved_times

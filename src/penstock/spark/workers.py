@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import EventError, PenstockError
 from penstock.model.events import Unsupported
+from penstock.model.places import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +67,7 @@ class Block:
         self._subscribers = subscribers
 
     @classmethod
-    def load(cls, folder: Path, times: frozenset[str] = frozenset()) -> "Block":
+    def load(cls, folder: Path, times: frozenset[Place] = frozenset()) -> "Block":
         """The block that was written into a folder; texts of the attributes `times` are read as times."""
         from penstock.matching.times import TimeTexts
         from penstock.spark.rules import load_block
