@@ -72,7 +72,8 @@ def test_what_is_acknowledged_after_a_client_was_told_is_told_when_the_publisher
     found = of_two(*steps, Step("restart", (0, False)), others=((1,), ()))
     assert found.wrong == []
     assert found.excused["told"] == 3
-    assert found.missed_in_vain == {}
+    # Of the time before anything was published, nobody knew.
+    assert (sum(found.missed.values()), sum(found.missed_in_vain.values())) == (2, 1)
 
 
 def test_who_was_told_is_not_told_again_of_the_same() -> None:
@@ -157,3 +158,54 @@ def test_who_was_there_all_the_time_is_told_nothing_of_a_publisher_that_moves_on
         steps += [*events(0, 1, 2, 3), wait(3.0), *again(broker), wait(200.0)]
     found = outcome([*steps, *events(0, 4)], homes=(0, 2), edges=((0, 1), (1, 2), (2, 0)), others=((1,), ()))
     assert (found.wrong, found.excused) == ([], {})
+
+
+# Nodes that flood, and that have all died who could have noticed
+
+
+@pytest.mark.parametrize("advertisements", [True, False])
+@pytest.mark.parametrize("seconds", [7.7, 40.0])
+def test_flood_a_client_that_was_away_is_told_what_its_only_node_took(
+    seconds: float, advertisements: bool
+) -> None:
+    steps = [Step("unplug", (1, 0)), *events(0, 1, 2, 3), wait(seconds), *again(0), Step("plug", (1, 0))]
+    more = {"protocol": "flood", "advertisements": advertisements}
+    found = outcome([*steps, wait(10.0)], homes=(0, 0), brokers=1, edges=(), **more)
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+    assert found.missed_in_vain == {}
+
+
+@pytest.mark.parametrize("seconds", [5.0, 35.0])
+def test_flood_a_client_is_told_what_nodes_took_that_all_died(seconds: float) -> None:
+    steps = [CUT, wait(seconds), *events(0, 1, 2, 3), wait(0.1), Step("crash", (0,)), Step("crash", (1,))]
+    steps += [wait(1.0), Step("restart", (0, False)), Step("restart", (1, False)), wait(5.0), HEAL]
+    found = of_two(*steps, wait(10.0), protocol="flood")
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+    assert found.missed_in_vain == {}
+
+
+def test_flood_a_client_remembers_what_its_node_was_missing_when_that_starts_anew_twice() -> None:
+    """The second one has met nobody, so that it does not know who is missing."""
+    steps = [CUT, wait(5.0), Step("crash", (0,)), *again(1), Step("restart", (0, False)), wait(100.0)]
+    steps += [*events(0, 1, 2, 3), wait(4.0), Step("crash", (0,)), *again(1), Step("restart", (0, False))]
+    found = of_two(*steps, wait(30.0), HEAL, wait(10.0), protocol="flood")
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+
+
+def test_flood_those_who_were_there_are_told_what_strangers_took() -> None:
+    """b1 has met nobody since it started, and c1 has been there ever since."""
+    steps = [CUT, wait(5.0), Step("crash", (0,)), *again(1), Step("restart", (0, False)), wait(500.0)]
+    steps += [*events(0, 1, 2, 3), wait(4.0), *again(0), wait(10.0), HEAL]
+    found = of_two(*steps, wait(10.0), protocol="flood")
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+
+
+@pytest.mark.parametrize("seconds", [300.0, 800.0])
+def test_flood_who_was_there_all_the_time_is_told_nothing_when_its_only_node_dies(seconds: float) -> None:
+    steps = [*events(0, 1, 2, 3), wait(3.0), *again(0), wait(seconds)] * 3
+    found = outcome([*steps, *events(0, 4)], homes=(0, 0), brokers=1, edges=(), protocol="flood")
+    assert (found.wrong, found.missed) == ([], {})

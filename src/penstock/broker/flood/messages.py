@@ -51,6 +51,8 @@ class Publishes(Message, frozen=True, gc=False):
     life: Life
     acked: tuple[tuple[float, int, int], ...] = ()
     left: bool = False
+    homes: tuple[tuple[int, str, int], ...] = ()
+    """Where it was in earlier turns, as far as that is known: the turn, a node, and which life of it."""
 
     def aged(self, seconds: float) -> "Publishes":  # noqa: D102
         return msgspec.structs.replace(self, life=self.life.aged(seconds))

@@ -203,6 +203,8 @@ class FloodNode:
         is_young = now - self._began_at < ANSWERED_KEEPS * self._keep
         if link not in self._lives and (is_young or not self.links):
             self._missing[link] = self._began_at, float("inf")
+            for one, client in self._clients.items():
+                self._losses.miss_unheard(one, max(self._began_at, client.wants_since), now)
 
     def _on_tick(self, now: float, effects: list[Effect]) -> None:
         self._forwarding.on_tick()
@@ -242,10 +244,13 @@ class FloodNode:
 
     def _on_back(self, link: str, since: float, now: float, effects: list[Effect]) -> None:
         """A client has come that may have missed events since a time, at another node or here."""
-        self._missing[link] = since, now + self._keep
+        # A node that has just started and is alone does not know who is missing.
+        is_alone = not self._lives
+        young_until = self._began_at + ANSWERED_KEEPS * self._keep if is_alone else now
+        self._missing[link] = since, max(now + self._keep, young_until)
         self._behind.add(link)
         self._clients[link].missing_since = since
-        self._losses.come(link, since)
+        self._losses.come(link, since, now)
         self._ask(now, effects)
 
     def _on_apart(self, message: Apart, link: str, effects: list[Effect]) -> None:
