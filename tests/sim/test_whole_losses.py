@@ -4,6 +4,8 @@ At any time somebody knows since when a client may be missing events that it was
 the client itself, in case its broker dies (docs/PROTOCOLS.md, "Who answers for an event").
 """
 
+from typing import Any
+
 import pytest
 
 from penstock.sim.plan import Step
@@ -209,3 +211,37 @@ def test_flood_who_was_there_all_the_time_is_told_nothing_when_its_only_node_die
     steps = [*events(0, 1, 2, 3), wait(3.0), *again(0), wait(seconds)] * 3
     found = outcome([*steps, *events(0, 4)], homes=(0, 0), brokers=1, edges=(), protocol="flood")
     assert (found.wrong, found.missed) == ([], {})
+
+
+# Of what nobody knows, nobody can tell
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"protocol": "flood", "gateways": (0,)},
+        {"protocol": "trees", "advertisements": False, "scheme": "flooding"},
+    ],
+)
+@pytest.mark.parametrize("is_back", [True, False])
+def test_nobody_is_left_where_the_clients_broker_was_dead_when_the_publishers_died(
+    is_back: bool, more: dict[str, Any]
+) -> None:
+    """The publisher does not report. With b1 back before b0 ends, what is kept there is sent."""
+    steps = [Step("crash", (1,)), wait(20.0), *events(0, 1, 2, 3), wait(0.5)]
+    back = [Step("restart", (1, False)), wait(15.0)]
+    steps += [*(back if is_back else ()), Step("drain", (0, 10.91)), wait(0.5), *([] if is_back else back)]
+    found = of_two(*steps, wait(30.0), **more)
+    assert found.wrong == []
+    assert ("nobody left" in found.excused) == (not is_back)
+
+
+def test_somebody_is_left_where_the_client_of_a_dead_broker_has_gone_elsewhere() -> None:
+    """b2 knows that c1 may have missed what b0 took with it."""
+    steps = [Step("crash", (1,)), wait(20.0), Step("unplug", (1, 2)), wait(10.0), *events(0, 1, 2, 3)]
+    steps += [wait(4.0), *again(0), wait(1.0), Step("plug", (1, 2)), wait(10.0), Step("restart", (1, False))]
+    found = outcome(
+        steps, homes=(0, 1), edges=((0, 1), (0, 2)), others=((), (2,)), gateways=(0,), protocol="flood"
+    )
+    assert found.wrong == []
+    assert "nobody left" not in found.excused
