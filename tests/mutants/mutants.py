@@ -1076,12 +1076,20 @@ _CATCHING_UP: Final = (
         "tests/broker/test_flood_losses.py::test_a_client_is_not_told_of_the_same_by_both_who_noticed_and_who_reports",
     ),
     Mutant(
+        "alone-and-sure",
+        _CATCHING,
+        "        is_new_and_alone = is_young and self._is_alone\n",
+        "        is_new_and_alone = False\n",
+        "a broker that has met nobody since it started takes it that nobody is missing",
+        _LOSSES + "test_a_client_remembers_what_its_broker_was_missing_when_that_starts_anew_twice",
+    ),
+    Mutant(
         "flood-alone-and-sure",
         "broker/flood/node.py",
         "        is_alone = not self._lives\n",
         "        is_alone = False\n",
         "a node that has met nobody since it started takes it that nobody is missing",
-        _LOSSES + "test_flood_a_client_remembers_what_its_node_was_missing_when_that_starts_anew_twice",
+        _LOSSES + "test_a_client_remembers_what_its_broker_was_missing_when_that_starts_anew_twice",
     ),
     Mutant(
         "flood-strangers-took-nothing",

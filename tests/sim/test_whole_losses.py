@@ -109,6 +109,16 @@ def test_a_client_of_a_broker_that_started_anew_twice_while_cut_off_is_sent_what
     assert (found.wrong, found.excused) == ([], {})
 
 
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+def test_a_client_remembers_what_its_broker_was_missing_when_that_starts_anew_twice(protocol: str) -> None:
+    """The second one has met nobody, so that it does not know who is missing."""
+    steps = [CUT, wait(5.0), Step("crash", (0,)), *again(1), Step("restart", (0, False)), wait(100.0)]
+    steps += [*events(0, 1, 2, 3), wait(4.0), Step("crash", (0,)), *again(1), Step("restart", (0, False))]
+    found = of_two(*steps, wait(30.0), HEAL, wait(10.0), protocol=protocol)
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+
+
 def test_flood_a_new_node_has_nothing_sent_again_to_others() -> None:
     """b1 has not met b2 since it was started itself, long ago."""
     steps = [Step("crash", (2,)), *again(1), wait(400.0), *events(0, *range(20)), wait(240.0)]
@@ -186,15 +196,6 @@ def test_flood_a_client_is_told_what_nodes_took_that_all_died(seconds: float) ->
     assert found.wrong == []
     assert found.excused["told"] == 3
     assert found.missed_in_vain == {}
-
-
-def test_flood_a_client_remembers_what_its_node_was_missing_when_that_starts_anew_twice() -> None:
-    """The second one has met nobody, so that it does not know who is missing."""
-    steps = [CUT, wait(5.0), Step("crash", (0,)), *again(1), Step("restart", (0, False)), wait(100.0)]
-    steps += [*events(0, 1, 2, 3), wait(4.0), Step("crash", (0,)), *again(1), Step("restart", (0, False))]
-    found = of_two(*steps, wait(30.0), HEAL, wait(10.0), protocol="flood")
-    assert found.wrong == []
-    assert found.excused["told"] == 3
 
 
 def test_flood_those_who_were_there_are_told_what_strangers_took() -> None:
