@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.broker.clients import Client, Clients
-from penstock.broker.effects import UNKNOWN, Behind
+from penstock.broker.effects import UNKNOWN, Behind, Send
 from penstock.broker.flood.losses import Losses
-from penstock.broker.flood.messages import Ended, Life, Publishes, Whereabouts
+from penstock.broker.flood.messages import Ended, Life, Missing, Publishes, Whereabouts
 from penstock.broker.flood.whereabouts import Register
-from penstock.broker.local import LinkUp, Tick
+from penstock.broker.local import LinkDown, LinkUp, Tick
 from penstock.broker.needs import Scan
 from penstock.broker.protocols import CoreSettings, protocol_named
 from penstock.broker.publishers import ANSWERED_KEEPS, Publisher
 from penstock.filters.parsing import parse
-from penstock.wire.messages import Subscribe
+from penstock.wire.messages import Message, Subscribe
 
 KEEP, LINGER = 60.0, 4.0
 DEAD = ("x", 1)
@@ -183,6 +183,16 @@ def test_clients_know_when_nothing_is_missing_any_more(neighbours: list[str], un
     assert said(until + 2.0) == []
 
 
+def test_who_published_what_a_node_took_with_it_has_not_missed_it() -> None:
+    node = Node()
+    node.clients["writer"] = writer = Client("p")
+    writer.subscriptions[1], writer.advertisements["1"] = "1", ""
+    node.register.learn(whereabouts(Publishes("p/1", 1, Life("x", 1, 1))), 0.0)
+    node.end(10.0, 20.0)
+    node.register.learn(whereabouts(Publishes("p/1", 2, Life("y", 1, 1), ((3.0, 7, 1),))), 21.0)
+    assert node.told(22.0) == [("reader", 7)]
+
+
 # Lives that nobody has noticed the end of
 
 
@@ -262,3 +272,60 @@ def test_what_a_client_has_published_itself_it_has_not_missed() -> None:
     ages = ((6.0, 7, 1),)
     node.register.learn(whereabouts(Publishes("p/1", 2, Life("y", 1, 1), ages)), 1.0)
     assert node.told(KEEP) == []
+
+
+# What other nodes are missing
+
+
+def test_clients_know_what_another_node_is_missing() -> None:
+    node = protocol_named("flood").make("x", Scan(), CoreSettings(keep=KEEP, linger=LINGER))
+    for link, is_client in (("y", False), ("z", False), ("reader", True)):
+        node.handle(LinkUp(client=is_client), link, 0.0)
+
+    def said(message: Message, link: str, now: float) -> tuple[list[float], list[str]]:
+        effects = node.handle(message, link, now)
+        behind = [one.seconds for one in effects if isinstance(one, Behind)]
+        return behind, [one.link for one in effects if isinstance(one, Send)]
+
+    missing = Missing("far", (1, 5), 20.0)
+    assert said(missing, "y", 1_000.0) == ([20.0], ["z"])
+    # It has come another way, too.
+    assert said(missing, "z", 1_001.0) == ([], [])
+    assert said(Missing("far", (1, 4), None), "z", 1_002.0) == ([], [])
+    assert said(Missing("far", (1, 6), None), "y", 1_003.0) == ([0.0], ["z"])
+    assert said(Missing("far", (1, 7), 0.0), "y", 1_004.0) == ([], ["z"])
+    assert said(Tick(), "", 1_005.0)[0] == [1.0]
+    # Its next life does not know it, and it may never come back.
+    assert said(Missing("far", (2, 1), None), "y", 1_006.0) == ([2.0], ["z"])
+    assert said(Tick(), "", 1_007.0 + ANSWERED_KEEPS * KEEP)[0] == [0.0]
+
+
+def test_a_node_says_what_it_is_missing_when_a_neighbour_goes_and_for_as_long_as_that_lasts() -> None:
+    node = protocol_named("flood").make("x", Scan(), CoreSettings(keep=KEEP, linger=LINGER))
+    for link in ("y", "z"):
+        node.handle(LinkUp(), link, 0.0)
+    node.handle(Missing("far", (1, 5), 20.0), "y", 1_000.0)
+
+    def said(message: Message, link: str, now: float) -> list[tuple[str, str, float | None]]:
+        sent = [one for one in node.handle(message, link, now) if isinstance(one, Send)]
+        missing = [(one.link, one.message) for one in sent if isinstance(one.message, Missing)]
+        return [(link, message.node, message.seconds) for link, message in missing]
+
+    assert said(LinkDown(silent=3.0), "y", 1_000.0) == [("z", "x", 3.0)]
+    assert said(Tick(), "", 1_001.0) == []
+    assert said(Tick(), "", 1_000.0 + KEEP) == [("z", "x", KEEP + 3.0)]
+    # Who comes is told what others have said, too.
+    again = 1_001.0 + KEEP
+    came = said(LinkUp(), "y", again)
+    assert came == [("y", "far", KEEP + 21.0), ("y", "x", KEEP + 4.0), ("z", "x", KEEP + 4.0)]
+    assert said(Tick(), "", again + KEEP + 1.0) == [("y", "x", None), ("z", "x", None)]
+    assert said(Tick(), "", again + 3 * KEEP) == []
+
+
+def test_what_a_node_was_missing_that_goes_is_missing_here() -> None:
+    node = protocol_named("flood").make("x", Scan(), CoreSettings(keep=KEEP, linger=LINGER))
+    for link in ("y", "z"):
+        node.handle(LinkUp(), link, 0.0)
+    node.handle(Missing("y", (1, 5), 20.0), "y", 1_000.0)
+    sent = [one for one in node.handle(LinkDown(silent=3.0), "y", 1_001.0) if isinstance(one, Send)]
+    assert [one.message.seconds for one in sent if isinstance(one.message, Missing)] == [21.0]

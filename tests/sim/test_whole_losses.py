@@ -214,6 +214,21 @@ def test_flood_who_was_there_all_the_time_is_told_nothing_when_its_only_node_die
     assert (found.wrong, found.missed) == ([], {})
 
 
+@pytest.mark.parametrize("leaving", [[Step("unplug", (1, 2))], [Step("crash", (2,))]])
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+def test_who_leaves_a_broker_far_from_a_cut_is_told_what_was_missed_behind_the_cut(
+    protocol: str, leaving: list[Step]
+) -> None:
+    """c1 goes from b2 to b1, from where b0 cannot be reached; b0 dies with what it kept."""
+    steps = [CUT, *events(0, 1, 2, 3), wait(16.0), Step("crash", (0,)), wait(1.0), *leaving, wait(8.0)]
+    steps += [Step("restart", (0, False)), wait(2.0), HEAL, wait(10.0)]
+    back = [] if leaving[0].verb == "unplug" else [Step("restart", (2, False))]
+    found = outcome([*steps, *back], homes=(0, 2), others=((), (1,)), protocol=protocol)
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+    assert found.missed_in_vain == {}
+
+
 # Of what nobody knows, nobody can tell
 
 

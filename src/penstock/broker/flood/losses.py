@@ -183,16 +183,23 @@ class Losses:
             for link, client in self._clients.items():
                 # Who came later has missed nothing, or has said so.
                 if link not in gap.late and client.subscriptions and client.came_at < gap.asked_at:
-                    yield self._tell(link, gap.all, count, now)
+                    yield from self._tell(link, gap, gap.all, count, now)
         for link, waiting in gap.late.items():
             count = self._count(life, gap, waiting, is_last=is_last)
             if count is not None and self._clients[link].subscriptions:
-                yield self._tell(link, waiting, count, now)
+                yield from self._tell(link, gap, waiting, count, now)
 
-    def _tell(self, link: str, waiting: _Waiting, count: int, now: float) -> Missed:
+    def _tell(self, link: str, gap: _Gap, waiting: _Waiting, count: int, now: float) -> Iterator[Missed]:
+        if count != UNKNOWN:
+            # Of what a client has published itself, nothing was acknowledged before it had dealt with it.
+            client = self._clients[link]
+            origins = [f"{client.origin}/{key}" for key in client.advertisements]
+            count -= self._register.own(origins, waiting.since, gap.asked_at, self._linger)
+            if not count:
+                return
         if link in self._unheard:
             self._unheard[link].settle(waiting, count, now)
-        return Missed(link, count, "unreachable")
+        yield Missed(link, count, "unreachable")
 
     def _count(self, life: Life, gap: _Gap, waiting: _Waiting, *, is_last: bool) -> int | None:
         """Of how many missed events to tell now; None to tell nothing."""

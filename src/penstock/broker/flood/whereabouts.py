@@ -197,10 +197,18 @@ class Register:
                     return None
             elif not said.left and not is_answered:
                 return None
-            # Those that are there answer for what they keep.
-            others = {turn for turn, at in known.lives.items() if self.is_there(at, asked_at)}
-            count += known.publisher.acked_since(since, known.lives.keys() - others, waited, others)
+            count += self._acked(known, since, asked_at, waited)
         return count
+
+    def own(self, origins: Iterable[str], since: float, asked_at: float, waited: float) -> int:
+        """How many of these are of certain publishers."""
+        found = (self._known[origin] for origin in origins if origin in self._known)
+        return sum(self._acked(known, since, asked_at, waited) for known in found)
+
+    def _acked(self, known: _Known, since: float, asked_at: float, waited: float) -> int:
+        # Those that are there answer for what they keep.
+        others = {turn for turn, at in known.lives.items() if self.is_there(at, asked_at)}
+        return known.publisher.acked_since(since, known.lives.keys() - others, waited, others)
 
     def unheard(self, client: str, since: float, accounted: Container[tuple[str, int]], waited: float) -> int:
         """How many events nodes acknowledged since a time of which nobody here has heard, and that are over.
