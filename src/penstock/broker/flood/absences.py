@@ -17,7 +17,7 @@ class _Said(NamedTuple):
     message: Missing
     since: float
     until: float
-    """Until when that holds, unless it says so again: it may be gone for good, and nothing is kept for long."""
+    """Until when that holds, unless it says so again: it may be gone for good."""
 
 
 class Absences:
