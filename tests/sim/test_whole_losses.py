@@ -4,6 +4,8 @@ At any time somebody knows since when a client may be missing events that it was
 the client itself, in case its broker dies (docs/PROTOCOLS.md, "Who answers for an event").
 """
 
+from typing import Any
+
 import pytest
 
 from penstock.sim.plan import Step
@@ -72,7 +74,8 @@ def test_what_is_acknowledged_after_a_client_was_told_is_told_when_the_publisher
     found = of_two(*steps, Step("restart", (0, False)), others=((1,), ()))
     assert found.wrong == []
     assert found.excused["told"] == 3
-    assert found.missed_in_vain == {}
+    # Of the time before anything was published, nobody knew.
+    assert (sum(found.missed.values()), sum(found.missed_in_vain.values())) == (2, 1)
 
 
 def test_who_was_told_is_not_told_again_of_the_same() -> None:
@@ -104,6 +107,16 @@ def test_a_client_of_a_broker_that_started_anew_twice_while_cut_off_is_sent_what
     steps = [CUT, wait(5.0), *again(1), wait(seconds), *events(0, 1, 2, 3), wait(5.0), *again(1), wait(3.0)]
     found = of_two(*steps, HEAL, wait(10.0))
     assert (found.wrong, found.excused) == ([], {})
+
+
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+def test_a_client_remembers_what_its_broker_was_missing_when_that_starts_anew_twice(protocol: str) -> None:
+    """The second one has met nobody, so that it does not know who is missing."""
+    steps = [CUT, wait(5.0), Step("crash", (0,)), *again(1), Step("restart", (0, False)), wait(100.0)]
+    steps += [*events(0, 1, 2, 3), wait(4.0), Step("crash", (0,)), *again(1), Step("restart", (0, False))]
+    found = of_two(*steps, wait(30.0), HEAL, wait(10.0), protocol=protocol)
+    assert found.wrong == []
+    assert found.excused["told"] == 3
 
 
 def test_flood_a_new_node_has_nothing_sent_again_to_others() -> None:
@@ -157,3 +170,94 @@ def test_who_was_there_all_the_time_is_told_nothing_of_a_publisher_that_moves_on
         steps += [*events(0, 1, 2, 3), wait(3.0), *again(broker), wait(200.0)]
     found = outcome([*steps, *events(0, 4)], homes=(0, 2), edges=((0, 1), (1, 2), (2, 0)), others=((1,), ()))
     assert (found.wrong, found.excused) == ([], {})
+
+
+# Nodes that flood, and that have all died who could have noticed
+
+
+@pytest.mark.parametrize("advertisements", [True, False])
+@pytest.mark.parametrize("seconds", [7.7, 40.0])
+def test_flood_a_client_that_was_away_is_told_what_its_only_node_took(
+    seconds: float, advertisements: bool
+) -> None:
+    steps = [Step("unplug", (1, 0)), *events(0, 1, 2, 3), wait(seconds), *again(0), Step("plug", (1, 0))]
+    more = {"protocol": "flood", "advertisements": advertisements}
+    found = outcome([*steps, wait(10.0)], homes=(0, 0), brokers=1, edges=(), **more)
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+    assert found.missed_in_vain == {}
+
+
+@pytest.mark.parametrize("seconds", [5.0, 35.0])
+def test_flood_a_client_is_told_what_nodes_took_that_all_died(seconds: float) -> None:
+    steps = [CUT, wait(seconds), *events(0, 1, 2, 3), wait(0.1), Step("crash", (0,)), Step("crash", (1,))]
+    steps += [wait(1.0), Step("restart", (0, False)), Step("restart", (1, False)), wait(5.0), HEAL]
+    found = of_two(*steps, wait(10.0), protocol="flood")
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+    assert found.missed_in_vain == {}
+
+
+def test_flood_those_who_were_there_are_told_what_strangers_took() -> None:
+    """b1 has met nobody since it started, and c1 has been there ever since."""
+    steps = [CUT, wait(5.0), Step("crash", (0,)), *again(1), Step("restart", (0, False)), wait(500.0)]
+    steps += [*events(0, 1, 2, 3), wait(4.0), *again(0), wait(10.0), HEAL]
+    found = of_two(*steps, wait(10.0), protocol="flood")
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+
+
+@pytest.mark.parametrize("seconds", [300.0, 800.0])
+def test_flood_who_was_there_all_the_time_is_told_nothing_when_its_only_node_dies(seconds: float) -> None:
+    steps = [*events(0, 1, 2, 3), wait(3.0), *again(0), wait(seconds)] * 3
+    found = outcome([*steps, *events(0, 4)], homes=(0, 0), brokers=1, edges=(), protocol="flood")
+    assert (found.wrong, found.missed) == ([], {})
+
+
+@pytest.mark.parametrize("leaving", [[Step("unplug", (1, 2))], [Step("crash", (2,))]])
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+def test_who_leaves_a_broker_far_from_a_cut_is_told_what_was_missed_behind_the_cut(
+    protocol: str, leaving: list[Step]
+) -> None:
+    """c1 goes from b2 to b1, from where b0 cannot be reached; b0 dies with what it kept."""
+    steps = [CUT, *events(0, 1, 2, 3), wait(16.0), Step("crash", (0,)), wait(1.0), *leaving, wait(8.0)]
+    steps += [Step("restart", (0, False)), wait(2.0), HEAL, wait(10.0)]
+    back = [] if leaving[0].verb == "unplug" else [Step("restart", (2, False))]
+    found = outcome([*steps, *back], homes=(0, 2), others=((), (1,)), protocol=protocol)
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+    assert found.missed_in_vain == {}
+
+
+# Of what nobody knows, nobody can tell
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"protocol": "flood", "gateways": (0,)},
+        {"protocol": "trees", "advertisements": False, "scheme": "flooding"},
+    ],
+)
+@pytest.mark.parametrize("is_back", [True, False])
+def test_nobody_is_left_where_the_clients_broker_was_dead_when_the_publishers_died(
+    is_back: bool, more: dict[str, Any]
+) -> None:
+    """The publisher does not report. With b1 back before b0 ends, what is kept there is sent."""
+    steps = [Step("crash", (1,)), wait(20.0), *events(0, 1, 2, 3), wait(0.5)]
+    back = [Step("restart", (1, False)), wait(15.0)]
+    steps += [*(back if is_back else ()), Step("drain", (0, 10.91)), wait(0.5), *([] if is_back else back)]
+    found = of_two(*steps, wait(30.0), **more)
+    assert found.wrong == []
+    assert ("nobody left" in found.excused) == (not is_back)
+
+
+def test_somebody_is_left_where_the_client_of_a_dead_broker_has_gone_elsewhere() -> None:
+    """b2 knows that c1 may have missed what b0 took with it."""
+    steps = [Step("crash", (1,)), wait(20.0), Step("unplug", (1, 2)), wait(10.0), *events(0, 1, 2, 3)]
+    steps += [wait(4.0), *again(0), wait(1.0), Step("plug", (1, 2)), wait(10.0), Step("restart", (1, False))]
+    found = outcome(
+        steps, homes=(0, 1), edges=((0, 1), (0, 2)), others=((), (2,)), gateways=(0,), protocol="flood"
+    )
+    assert found.wrong == []
+    assert "nobody left" not in found.excused

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from penstock.broker.core import Core
-from penstock.broker.flood.messages import Apart, Ended, Gone, Whereabouts
+from penstock.broker.flood.messages import Apart, Ended, Gone, Missing, Whereabouts
 from penstock.broker.flood.node import FloodNode
 from penstock.broker.needs import Matching
 from penstock.broker.trees.broker import Broker
@@ -93,7 +93,7 @@ PROTOCOLS: Final = {
     protocol.name: protocol
     for protocol in (
         Protocol("trees", _trees, (Control, Sync, Resync, Alive), ("loops", "trees", "tables"), schemes=True),
-        Protocol("flood", _flood, (Apart, Gone, Whereabouts, Ended)),
+        Protocol("flood", _flood, (Apart, Missing, Gone, Whereabouts, Ended)),
     )
 }
 

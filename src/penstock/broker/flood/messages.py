@@ -1,5 +1,7 @@
 """What nodes that flood say to each other, besides events. All of it goes to every node."""
 
+from typing import ClassVar
+
 import msgspec
 
 from penstock.wire.messages import Message
@@ -17,6 +19,23 @@ class Apart(Message, frozen=True, gc=False):
 
     def aged(self, seconds: float) -> "Apart":  # noqa: D102 - as in Message
         return Apart(self.node, self.count, self.seconds + seconds)
+
+
+class Missing(Message, frozen=True, gc=False):
+    """A node may be missing events of the last seconds, as a neighbour is away. None: it is not any more.
+
+    Goes to every node once: `count` rises with each that a node sends. It is said again as long as it holds.
+    """
+
+    renews: ClassVar[bool] = True
+
+    node: str
+    count: tuple[int, int]
+    seconds: float | None
+
+    def aged(self, seconds: float) -> "Missing":  # noqa: D102
+        later = None if self.seconds is None else self.seconds + seconds
+        return Missing(self.node, self.count, later)
 
 
 class Gone(Message, frozen=True, gc=False):
@@ -51,6 +70,8 @@ class Publishes(Message, frozen=True, gc=False):
     life: Life
     acked: tuple[tuple[float, int, int], ...] = ()
     left: bool = False
+    homes: tuple[tuple[int, str, int], ...] = ()
+    """Where it was in earlier turns, as far as that is known: the turn, a node, and which life of it."""
 
     def aged(self, seconds: float) -> "Publishes":  # noqa: D102
         return msgspec.structs.replace(self, life=self.life.aged(seconds))

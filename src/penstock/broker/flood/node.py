@@ -14,8 +14,9 @@ import msgspec
 from penstock.broker.clients import Client, Clients
 from penstock.broker.core import Facts, Prospects
 from penstock.broker.effects import Behind, Effect, Missed, Refuse, Replay, Send
+from penstock.broker.flood.absences import Absences
 from penstock.broker.flood.losses import Losses
-from penstock.broker.flood.messages import Apart, Ended, Gone, Whereabouts
+from penstock.broker.flood.messages import Apart, Ended, Gone, Missing, Whereabouts
 from penstock.broker.flood.whereabouts import Register
 from penstock.broker.forwarding import EVERYTHING, Forwarding
 from penstock.broker.local import LinkDown, LinkUp, Replayed, Tick
@@ -100,6 +101,10 @@ class FloodNode:
         self._missing: dict[str, tuple[float, float]] = {}
         """When something was last heard from neighbours that are away, or by clients that were; and until
         when to go on asking for it."""
+        self._absences = Absences(keep)
+        """Since when other nodes may be missing something."""
+        self._said_missing = float("inf"), 0.0
+        """Since when this node has said that it may be missing something, and when it said so."""
         self._away: dict[str, float] = {}
         """The neighbours that are away, and since when; of those who stay away, clients are told."""
         self._began_at = float("inf")
@@ -132,6 +137,8 @@ class FloodNode:
             self._on_link(message, link, now, effects)
         elif isinstance(message, Apart):
             self._on_apart(message, link, effects)
+        elif isinstance(message, Missing):
+            self._on_missing(message, link, now, effects)
         elif isinstance(message, Gone):
             self._on_gone(message, link, effects)
         elif isinstance(message, Whereabouts):
@@ -173,13 +180,16 @@ class FloodNode:
         if isinstance(message, LinkDown):
             if link in self.links:
                 since, _until = self._missing.get(link, (now, now))
-                self._missing[link] = min(since, now - message.silent), float("inf")
+                # What it was missing may come some other way, or never.
+                since = min(since, now - message.silent, self._absences.since(now, link))
+                self._missing[link] = since, float("inf")
                 if not message.ended:
                     self._away.setdefault(link, now)
                 self._tell_clients(now, effects)
             # One that may come back is still sent events, which the runtime keeps for it meanwhile.
             if not message.keep:
                 self._leave(link, now, effects)
+            self._tell_missing(now, effects)
             return
         self._leave(link, now, effects)
         if message.client:
@@ -193,6 +203,8 @@ class FloodNode:
             if self._keep:
                 effects += [Send(link, known) for known in self._register.all(now)]
                 effects += [Send(link, ended) for ended in self._losses.all(now)]
+                effects += [Send(link, missing) for missing in self._absences.all(now)]
+                self._tell_missing(now, effects, again=True)
             self._ask(now, effects)
 
     def _meet(self, link: str, now: float) -> None:
@@ -203,12 +215,15 @@ class FloodNode:
         is_young = now - self._began_at < ANSWERED_KEEPS * self._keep
         if link not in self._lives and (is_young or not self.links):
             self._missing[link] = self._began_at, float("inf")
+            for one, client in self._clients.items():
+                self._losses.miss_unheard(one, max(self._began_at, client.wants_since), now)
 
     def _on_tick(self, now: float, effects: list[Effect]) -> None:
         self._forwarding.on_tick()
         self._give_up(now, effects)
         self._register.forget(now)
         effects += self._losses.on_tick(now)
+        self._tell_missing(now, effects)
         self._tell_clients(now, effects)
 
     # Those who were apart. There is no telling when all has come, so that a node goes on asking for the same
@@ -228,7 +243,7 @@ class FloodNode:
 
     def _tell_clients(self, now: float, effects: list[Effect]) -> None:
         """Have clients know what may be missing, as long as that is not certain to have come."""
-        since = self._since(now)
+        since = min(self._since(now), self._absences.since(now))
         self._behind &= self._clients.keys()
         for link in self._clients:
             earliest = min(since, self._losses.since(link))
@@ -240,12 +255,33 @@ class FloodNode:
                 effects.append(Behind(link, 0.0))
                 self._behind.discard(link)
 
+    def _tell_missing(self, now: float, effects: list[Effect], *, again: bool = False) -> None:
+        """Tell everybody since when something may be missing here: when that changes, and now and then."""
+        missing = (self._missing[link] for link in self._missing.keys() & self._lives.keys())
+        since = min((since for since, until in missing if until > now), default=float("inf"))
+        said, said_at = self._said_missing
+        is_due = since < now and (again or now - said_at >= self._keep)
+        if self._keep and (since != said or is_due):
+            self._said_missing = since, now
+            self._asked += 1
+            seconds = max(0.0, now - since) if since < float("inf") else None
+            message = Missing(self.name, (self._incarnation, self._asked), seconds)
+            effects += [Send(to, message) for to in sorted(self.links)]
+
+    def _on_missing(self, message: Missing, link: str, now: float, effects: list[Effect]) -> None:
+        if message.node != self.name and self._absences.learn(message, now):
+            effects += [Send(to, message) for to in sorted(self.links) if to != link]
+            self._tell_clients(now, effects)
+
     def _on_back(self, link: str, since: float, now: float, effects: list[Effect]) -> None:
         """A client has come that may have missed events since a time, at another node or here."""
-        self._missing[link] = since, now + self._keep
+        # A node that has just started and is alone does not know who is missing.
+        is_alone = not self._lives
+        young_until = self._began_at + ANSWERED_KEEPS * self._keep if is_alone else now
+        self._missing[link] = since, max(now + self._keep, young_until)
         self._behind.add(link)
         self._clients[link].missing_since = since
-        self._losses.come(link, since)
+        self._losses.come(link, since, now)
         self._ask(now, effects)
 
     def _on_apart(self, message: Apart, link: str, effects: list[Effect]) -> None:

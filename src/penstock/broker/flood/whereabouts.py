@@ -6,11 +6,16 @@ kept, the others find out here whether anything can have been missed: each publi
 heard of once more, from wherever it is by then.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
+
+import msgspec
 
 from penstock.broker.flood.messages import Life, Publishes, Whereabouts
 from penstock.broker.publishers import ANSWERED_KEEPS, Publisher
+
+_FIRST_TURN: Final = 1
+"""The turn of a publisher that is at its first broker."""
 
 _PUBLISHERS_MAX: Final = 10_000
 """With more, nobody knows any longer whether something was missed."""
@@ -39,6 +44,23 @@ class _Known:
         self.lives: dict[int, tuple[str, int]] = {}
         """Where it was in each of its turns: a node, and which life of it."""
 
+    def learn_homes(self, homes: Iterable[tuple[int, str, int]]) -> bool:
+        """Take where it was, the last turns; return whether that was news."""
+        before = self.lives
+        lives = {turn: (node, incarnation) for turn, node, incarnation in homes} | before
+        self.lives = {turn: lives[turn] for turn in sorted(lives)[-_TURNS_MAX:]}
+        return self.lives != before
+
+    def statement(self, said: Publishes, now: float) -> Publishes:
+        """What was said of it last, with all that is known."""
+        later = said.aged(now - self.said_at - said.life.seconds)
+        return msgspec.structs.replace(later, homes=self.homes)
+
+    @property
+    def homes(self) -> tuple[tuple[int, str, int], ...]:
+        """Where it was, for others."""
+        return tuple((turn, *life) for turn, life in self.lives.items())
+
 
 class Register:
     """What one node knows of all."""
@@ -60,7 +82,9 @@ class Register:
     def come(self, publisher: Publisher, now: float) -> Whereabouts:
         """A client publishes here; return what to tell everybody."""
         acked = publisher.ages(now)
-        return self._say(Publishes(publisher.origin, publisher.turn, self._life(), acked), now)
+        known = self._known.get(publisher.origin)
+        homes = () if known is None else known.homes
+        return self._say(Publishes(publisher.origin, publisher.turn, self._life(), acked, homes=homes), now)
 
     def leave(self, origin: str, now: float) -> Whereabouts | None:
         """A client does not publish here any more."""
@@ -68,13 +92,14 @@ class Register:
         if known is None or known.said is None or not self._is_here(known.said):
             return None
         acked = known.publisher.ages(now)
-        return self._say(Publishes(origin, known.said.turn, self._life(), acked, left=True), now)
+        said = Publishes(origin, known.said.turn, self._life(), acked, left=True, homes=known.homes)
+        return self._say(said, now)
 
     def answer(self, now: float) -> Iterator[Whereabouts]:
         """Say that this node is there, and who publishes here."""
         life = self._life()
         here = [
-            Publishes(origin, known.said.turn, life, known.publisher.ages(now))
+            Publishes(origin, known.said.turn, life, known.publisher.ages(now), homes=known.homes)
             for origin, known in self._known.items()
             if known.said is not None and self._is_here(known.said) and not known.said.left
         ]
@@ -116,28 +141,24 @@ class Register:
 
     def _learn_publisher(self, said: Publishes, now: float) -> bool:
         known = self._known.get(said.origin)
-        if known is not None and known.said is not None and known.said.version >= said.version:
-            return False
         if known is None:
             if len(self._known) >= _PUBLISHERS_MAX:
                 self._is_full = True
                 return False
             known = self._known[said.origin] = _Known()
+        is_news = known.learn_homes((*said.homes, (said.turn, said.life.node, said.life.incarnation)))
+        if known.said is not None and known.said.version >= said.version:
+            return is_news
         known.said, known.said_at = said, now - said.life.seconds
         acked = tuple((known.said_at - age, count, turn) for age, count, turn in said.acked)
         known.publisher = Publisher(said.origin, said.turn, acked)
-        known.lives[said.turn] = said.life.node, said.life.incarnation
-        if len(known.lives) > _TURNS_MAX:
-            del known.lives[min(known.lives)]
         return True
 
     def all(self, now: float) -> Iterator[Whereabouts]:
         """All that is known, for a neighbour that comes."""
         lives = [life.aged(now - at - life.seconds) for life, at in self._lives.values()]
         publishers = [
-            known.said.aged(now - known.said_at - known.said.life.seconds)
-            for known in self._known.values()
-            if known.said is not None
+            known.statement(known.said, now) for known in self._known.values() if known.said is not None
         ]
         return _in_parts(lives, publishers)
 
@@ -176,10 +197,40 @@ class Register:
                     return None
             elif not said.left and not is_answered:
                 return None
-            # Those that are there answer for what they keep.
-            others = {turn for turn, at in known.lives.items() if self.is_there(at, asked_at)}
-            count += known.publisher.acked_since(since, known.lives.keys() - others, waited, others)
+            count += self._acked(known, since, asked_at, waited)
         return count
+
+    def own(self, origins: Iterable[str], since: float, asked_at: float, waited: float) -> int:
+        """How many of these are of certain publishers."""
+        found = (self._known[origin] for origin in origins if origin in self._known)
+        return sum(self._acked(known, since, asked_at, waited) for known in found)
+
+    def _acked(self, known: _Known, since: float, asked_at: float, waited: float) -> int:
+        # Those that are there answer for what they keep.
+        others = {turn for turn, at in known.lives.items() if self.is_there(at, asked_at)}
+        return known.publisher.acked_since(since, known.lives.keys() - others, waited, others)
+
+    def unheard(self, client: str, since: float, accounted: Container[tuple[str, int]], waited: float) -> int:
+        """How many events nodes acknowledged since a time of which nobody here has heard, and that are over.
+
+        So their publishers report. Those of the client itself do not count, nor do lives that are accounted
+        for. Nodes waited so long for who was away before they acknowledged anything: those that acknowledged
+        something before that time, and the first ones.
+        """
+        count = 0
+        for origin, known in self._known.items():
+            if origin.startswith(f"{client}/"):
+                # Nothing of its own was acknowledged before it had dealt with it.
+                continue
+            before = {turn for at, _count, turn in known.publisher.acked if at < since}
+            others = {turn for turn, at in known.lives.items() if at in accounted or not self._is_over(at)}
+            count += known.publisher.acked_since(since, before | {_FIRST_TURN}, waited, others)
+        return count
+
+    def _is_over(self, life: tuple[str, int]) -> bool:
+        """Whether a node has begun anew since."""
+        node, incarnation = life
+        return node in self._lives and self._lives[node][0].incarnation > incarnation
 
 
 def _in_parts(lives: list[Life], publishers: Iterable[Publishes]) -> Iterator[Whereabouts]:

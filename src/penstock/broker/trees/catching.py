@@ -136,6 +136,8 @@ class Catching:
         """Whether a publisher has said lately what was acknowledged."""
         self._is_taught = False
         """Whether a neighbour has told all that this broker is too young to know."""
+        self._is_alone = True
+        """Whether no neighbour has come since this broker was started."""
         self._behind: dict[str, float] = {}
         """The clients that know that events are yet to come, and since when."""
         self._unheard: dict[str, float] = {}
@@ -369,6 +371,8 @@ class Catching:
         apart_since = self._apart_since(now)
         # What nobody has told to a broker that has just started, it may have yet to hear.
         is_young = not self._is_taught and now - self._began_at < ANSWERED_KEEPS * self._keep
+        # Nor does it know who is missing, as long as nobody has come.
+        is_new_and_alone = is_young and self._is_alone
         all_clients = self._clients.keys() if apart_since < now else set[str]()
         for link in sorted(behind.keys() | self._behind.keys() | self._unheard.keys() | all_clients):
             client, since = self._clients.get(link), behind.get(link, float("inf"))
@@ -383,7 +387,7 @@ class Catching:
             unheard = max(apart_since, client.wants_since)
             if is_young:
                 unheard = min(unheard, client.unheard_since)
-            is_settled = knows_gone and now - client.came_at > _LEARNT_S
+            is_settled = knows_gone and not is_new_and_alone and now - client.came_at > _LEARNT_S
             is_settled = is_settled and not self._subscribing.is_binding_for(link)
             self._unheard[link] = unheard if is_settled else min(unheard, unheard_before)
             is_later = since > known and is_settled
@@ -546,6 +550,7 @@ class Catching:
 
     def on_sync(self, link: str, now: float) -> None:
         """A neighbour may have forgotten what it was asked."""
+        self._is_alone = False
         if link in self._apart:
             # It has said which trees there are, and what is missing of them is asked for soon.
             self._apart[link] = self._apart[link][0], now + _LEARNT_S

@@ -426,7 +426,23 @@ class Kept(WholeChecker):
             if fault.kind in _ENDING and fault.began >= sent.at - self._patience
             for broker in fault.about
         }
-        return sent.homes[-1] in died and not died.isdisjoint(client.brokers_since(sent.at - self._patience))
+        if sent.homes[-1] not in died:
+            return False
+        at_home = client.brokers_since(sent.at - self._patience)
+        return not died.isdisjoint(at_home) or self._was_dead_before(sent, client)
+
+    def _was_dead_before(self, sent: Sent, client: WholeClient) -> bool:
+        """Whether the client's broker was dead when an event was published, and until its publisher's died.
+
+        Meanwhile the client was nowhere else.
+        """
+        deaths = [fault for fault in self.network.timeline.faults if fault.kind in _ENDING]
+        home = sent.homes[-1]
+        lost_at = min((f.began for f in deaths if home in f.about and f.began >= sent.at), default=_FOREVER)
+        own = client.brokers_since(sent.at)[:1]
+        return not client.moves(sent.at, lost_at) and any(
+            list(fault.about) == own and fault.began <= sent.at and fault.ended >= lost_at for fault in deaths
+        )
 
     def _is_apart_for_good(self, sent: Sent, settled_at: float, client: WholeClient) -> bool:
         """Whether the publisher went to another broker, which nobody could ever tell of this client."""
