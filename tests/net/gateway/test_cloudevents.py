@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -114,13 +115,13 @@ def test_null_context_attributes_are_absent() -> None:
 @pytest.mark.parametrize(
     ("data", "path"),
     [
-        ([2**64], "'data'"),
+        ([2**64], "'data[]'"),
         ({"a": {"b": 2**64}}, "'data.a.b'"),
-        ({"a": [2**64]}, "'data.a'"),
+        ({"a": [2**64]}, "'data.a[]'"),
     ],
 )
 def test_what_has_no_family_is_refused_by_its_path(data: object, path: str) -> None:
-    with pytest.raises(UnsupportedValueError, match=path):
+    with pytest.raises(UnsupportedValueError, match=re.escape(path)):
         from_structured({**MINIMAL, "data": data})
 
 
