@@ -1124,6 +1124,14 @@ _CATCHING_UP: Final = (
         "tests/broker/test_flood_losses.py::test_who_published_what_a_node_took_with_it_has_not_missed_it",
     ),
     Mutant(
+        "flood-who-was-there-has-noticed",
+        "broker/flood/node.py",
+        "                self._losses.miss_unheard(one, max(since, client.wants_since), now)\n",
+        "                pass\n",
+        "nobody is told of a node that died where the one that would have noticed ended too",
+        _LOSSES + "test_a_client_far_from_a_cut_is_told_though_the_broker_at_the_cut_has_ended_too",
+    ),
+    Mutant(
         "flood-behind-for-ever",
         "broker/flood/node.py",
         "                effects.append(Behind(link, 0.0))\n",

@@ -229,6 +229,15 @@ def test_who_leaves_a_broker_far_from_a_cut_is_told_what_was_missed_behind_the_c
     assert found.missed_in_vain == {}
 
 
+@pytest.mark.parametrize("protocol", ["trees", "flood"])
+def test_a_client_far_from_a_cut_is_told_though_the_broker_at_the_cut_has_ended_too(protocol: str) -> None:
+    """b0 ends with what it kept, and b1, the only one that could have noticed, before it hears of it."""
+    steps = [CUT, wait(7.0), *events(0, 1, 2, 3), Step("drain", (0, 0.46)), wait(11.0)]
+    found = outcome([*steps, Step("drain", (1, 1.06)), wait(3.0), HEAL], homes=(0, 2), protocol=protocol)
+    assert found.wrong == []
+    assert found.excused["told"] == 3
+
+
 # Of what nobody knows, nobody can tell
 
 

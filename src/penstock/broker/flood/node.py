@@ -257,8 +257,7 @@ class FloodNode:
 
     def _tell_missing(self, now: float, effects: list[Effect], *, again: bool = False) -> None:
         """Tell everybody since when something may be missing here: when that changes, and now and then."""
-        missing = (self._missing[link] for link in self._missing.keys() & self._lives.keys())
-        since = min((since for since, until in missing if until > now), default=float("inf"))
+        since = self._apart_since(now)
         said, said_at = self._said_missing
         is_due = since < now and (again or now - said_at >= self._keep)
         if self._keep and (since != said or is_due):
@@ -267,6 +266,11 @@ class FloodNode:
             seconds = max(0.0, now - since) if since < float("inf") else None
             message = Missing(self.name, (self._incarnation, self._asked), seconds)
             effects += [Send(to, message) for to in sorted(self.links)]
+
+    def _apart_since(self, now: float) -> float:
+        """Since when something may be missing here, as a neighbour is away; inf if none is."""
+        missing = (self._missing[link] for link in self._missing.keys() & self._lives.keys())
+        return min((since for since, until in missing if until > now), default=float("inf"))
 
     def _on_missing(self, message: Missing, link: str, now: float, effects: list[Effect]) -> None:
         if message.node != self.name and self._absences.learn(message, now):
@@ -338,7 +342,13 @@ class FloodNode:
             self._tell_whereabouts(answer, effects)
 
     def _on_whereabouts(self, message: Whereabouts, link: str, now: float, effects: list[Effect]) -> None:
+        before = self._register.renewals
         self._tell_whereabouts(self._register.learn(message, now), effects, but=link)
+        since = min(self._apart_since(now), self._absences.since(now))
+        if self._register.renewals > before and since < now:
+            # Whoever would have noticed may have ended itself.
+            for one, client in self._clients.items():
+                self._losses.miss_unheard(one, max(since, client.wants_since), now)
 
     def _tell_whereabouts(self, message: Whereabouts | None, effects: list[Effect], *, but: str = "") -> None:
         if message is not None and self._keep:

@@ -76,6 +76,8 @@ class Register:
         self._is_full = False
         self.changes = 0
         """How often something has become known."""
+        self.renewals = 0
+        """How often it has become known that a node has begun anew."""
 
     # What is said here
 
@@ -136,6 +138,7 @@ class Register:
             known = before[0]
             if (known.incarnation, known.number) >= (life.incarnation, life.number):
                 return False
+            self.renewals += life.incarnation > known.incarnation
         self._lives[life.node] = life, now - life.seconds
         return True
 
