@@ -71,7 +71,7 @@ def test_every_shipped_scenario_is_right_where_brokers_flood(name: str) -> None:
     assert result.is_right
     assert result.at_rest.delivered == result.at_rest.expected > 0
     # Nodes that were away ask for what they missed.
-    assert set(result.running.traffic) - {"Apart", "Gone", "Whereabouts", "Ended"} == {"Publish"}
+    assert set(result.running.traffic) - {"Apart", "Gone", "Missing", "Whereabouts", "Ended"} == {"Publish"}
     assert {check.outcome for check in result.checks} == {"held"}
 
 
