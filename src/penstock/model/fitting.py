@@ -12,10 +12,9 @@ from penstock.model.arrow import (
     column_values,
     elements_of,
     family_of_arrow,
-    is_arrow_list,
     rows_of_elements,
-    without_views,
 )
+from penstock.model.arrow_layouts import is_arrow_list, plain, without_views
 from penstock.model.events import is_list
 from penstock.model.limits import NESTING_MAX
 from penstock.model.places import ELEMENT, written
@@ -233,7 +232,7 @@ def _columns(rows: "pa.RecordBatch | pa.StructArray", prefix: str) -> "Iterator[
 
     is_batch = isinstance(rows, pa.RecordBatch)
     fields, arrays = (rows.schema, rows.columns) if is_batch else (rows.type, rows.flatten())
-    for field, array in zip(fields, arrays, strict=True):
+    for field, array in zip(fields, map(plain, arrays), strict=True):
         if pa.types.is_struct(array.type):
             yield from _columns(array, f"{prefix}{field.name}.")
         else:

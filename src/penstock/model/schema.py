@@ -173,14 +173,17 @@ def leaves(
     """The columns with their types, structs flattened with dots."""
     import pyarrow as pa
 
+    from penstock.model.arrow_layouts import plain_type
+
     if depth > NESTING_MAX:
         raise LimitError(f"structs nest too deep at {prefix[:60]!r}", "NESTING_MAX", NESTING_MAX)
     for field in fields:
         name = prefix + check_name(field.name)
-        if pa.types.is_struct(field.type):
-            yield from leaves(field.type, name + ".", depth + 1)
+        kind = plain_type(field.type)
+        if pa.types.is_struct(kind):
+            yield from leaves(kind, name + ".", depth + 1)
         else:
-            yield check_name(name), field.type
+            yield check_name(name), kind
 
 
 def _elements_united(one: Attribute, other: Attribute) -> Schema | None:
@@ -196,12 +199,13 @@ def _attribute_of_arrow(kind: "pa.DataType", depth: int = 0) -> Attribute:
     """What the type of a column says of its values, and of the elements of its lists."""
     import pyarrow as pa
 
-    from penstock.model.arrow import is_arrow_list
+    from penstock.model.arrow_layouts import is_arrow_list, plain_type
 
+    kind = plain_type(kind)
     families = _families_of_arrow(kind)
     if depth > NESTING_MAX or not is_arrow_list(kind) or pa.types.is_null(kind.value_type):
         return Attribute(families, str(kind))
-    inner = kind.value_type
+    inner = plain_type(kind.value_type)
     members = list(leaves(inner)) if pa.types.is_struct(inner) else [(ELEMENT, inner)]
     elements = {name: _attribute_of_arrow(member, depth + 1) for name, member in members}
     return Attribute(families, str(kind), elements=Schema(elements) if families else None)
