@@ -319,3 +319,20 @@ def test_fitting_looks_at_every_element_of_every_event() -> None:
         name: "unlisted" if name == "items[].skuu" else "misfit" for name, _ in decoded.misfits()
     }
     assert next(one.suggestion for one in found if one.problem == "unlisted") == "items[].sku"
+
+
+def test_fitting_does_not_count_what_the_model_has_not_as_unlisted() -> None:
+    schema = Schema.from_json(
+        {"properties": {"n": {"enum": [5]}, "l": {"type": "array", "items": {"enum": [5]}}}}
+    )
+    events: list[dict[str, object]] = [{"n": 2**64 - 1, "l": [2**64 - 1, 5]}, {"n": 6, "l": [5]}]
+    decoded, columns = Fitting(schema), Fitting(schema)
+    for event in events:
+        decoded.see(event)
+    numbers = pa.array([2**64 - 1, 6], pa.uint64())
+    lists = pa.array([[2**64 - 1, 5], [5]], pa.list_(pa.uint64()))
+    columns.see_rows(pa.record_batch({"n": numbers, "l": lists}), {})
+    for fitting in (decoded, columns):
+        assert fitting.misfits() == []
+        assert fitting.unlisted_values() == [("n", {"number": 1})]
+        assert fitting.example("n", "number") == "6"

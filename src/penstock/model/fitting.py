@@ -168,13 +168,14 @@ def _by_name(found: Counter[tuple[str, str]]) -> list[tuple[str, dict[str, int]]
 
 
 def _is_listed(value: object, attribute: Attribute) -> bool:
-    """Whether a schema lists a value, or lists none."""
-    if attribute.values is None:
+    """Whether a schema lists a value, or lists none, or it is no value that the model has."""
+    if attribute.values is None or isinstance(value, PenstockError):
         return True
     try:
         return attribute.lists(to_value(value))
     except PenstockError:
-        return isinstance(value, list | tuple)
+        # A list, or what is left out, and counted as that.
+        return True
 
 
 def _shown(value: object) -> str:
