@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Event, Matcher, Schema
-from penstock.errors import EventError
+from penstock.errors import EventError, LimitError
 from penstock.model.arrow_layouts import is_arrow_list
 from penstock.model.fitting import Fitting
+from penstock.model.limits import NESTING_MAX
 
 RULES = {
     "five": "any(l) = 5",
@@ -125,3 +126,42 @@ def test_an_index_outside_a_dictionary_of_lists_or_records_is_refused(entries: l
     broken = pa.DictionaryArray.from_arrays(pa.array([0, 7]), pa.array(entries), safe=False)
     with pytest.raises(EventError, match="outside its dictionary"):
         found("any(l) = 5 or l.x = 5", broken)
+
+
+@pytest.mark.property
+@given(st.lists(st.booleans(), min_size=NESTING_MAX - 2, max_size=NESTING_MAX + 3), st.data())
+def test_lists_and_records_nest_as_deep_as_in_dicts(are_lists: list[bool], data: st.DataObject) -> None:
+    if data.draw(st.booleans()):
+        are_lists = [True] * len(are_lists)
+    value: Any = 5
+    kind = pa.int64()
+    for is_list in reversed(are_lists):
+        value = [value] if is_list else {"x": value}
+        kind = pa.list_(kind) if is_list else pa.struct([("x", kind)])
+    column = pa.array([value], kind)
+    # The column is named by the attribute that a rule asks for.
+    depth = are_lists.index(True) if True in are_lists else len(are_lists)
+    name = ".".join(["l", *["x"] * depth])
+    matcher = Matcher({"c": f"{name} = 5 or any({name}) = 5"})
+    table = pa.table({"l": column})
+    try:
+        expected = [matcher.match({"l": value})]
+    except LimitError:
+        with pytest.raises(LimitError, match="NESTING_MAX"):
+            list(matcher.match_batch(table))
+        with pytest.raises(LimitError, match="NESTING_MAX"):
+            list(Event.from_arrow(table))
+        return
+    assert list(matcher.match_batch(table)) == expected
+    assert list(Event.from_arrow(table)) == [Event({"l": value})]
+
+
+def test_lists_that_nest_too_deep_are_refused_where_a_rule_names_them() -> None:
+    deep = pa.array([5, 6])
+    for _ in range(41):
+        deep = pa.ListArray.from_arrays(pa.array(range(len(deep) + 1), pa.int32()), deep)
+    with pytest.raises(LimitError, match="NESTING_MAX"):
+        found("any(l) = 5", deep)
+    table = pa.table({"l": deep, "x": pa.array([1] * len(deep))})
+    assert list(Matcher({"c": "x = 1"}).match_batch(table)) == [["c"]] * len(deep)
+    assert found("any(l) = 5", pa.nulls(1, deep.type)) == [False]

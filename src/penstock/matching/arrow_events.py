@@ -37,7 +37,7 @@ from penstock.model.arrow import (
     rows_of_elements,
     without_fields,
 )
-from penstock.model.arrow_layouts import OUTSIDE, is_arrow_list, plain, plain_type
+from penstock.model.arrow_layouts import OUTSIDE, check_nesting, is_arrow_list, plain, plain_type
 from penstock.model.events import Unsupported, is_skip
 from penstock.model.limits import ATTRIBUTES_MAX, ELEMENTS_MAX, INTEGER_MAX, INTEGER_MIN, NESTING_MAX
 from penstock.model.names import check_name
@@ -159,6 +159,7 @@ def _named_arrays(
     for field, array in zip(fields, arrays, strict=True):
         name = prefix + check_name(field.name)
         if name in names or _is_named_record(array.type, name, names):
+            check_nesting(array, name, depth)
             array = plain(array)
         if pa.types.is_struct(array.type):
             found += _named_arrays(array, names, skip, left_out, name + ".", depth + 1)

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
-from penstock.model.arrow_layouts import decoded, is_arrow_list, plain, plain_type, without_views
+from penstock.model.arrow_layouts import (
+    check_nesting,
+    decoded,
+    is_arrow_list,
+    plain,
+    plain_type,
+    without_views,
+)
 from penstock.model.events import Event, Unsupported, check_elements, is_skip, note_skipped, skipping_inside
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
@@ -58,6 +65,7 @@ def _columns(
     found: list[tuple[str, list[Value | None]]] = []
     for field, array in zip(fields, arrays, strict=True):
         name = prefix + check_name(field.name)
+        check_nesting(array, name, depth)
         array = plain(array)
         if pa.types.is_struct(array.type):
             found += _columns(array, name + ".", unsupported, row, depth + 1)
@@ -94,6 +102,8 @@ def family_of_arrow(kind: "pa.DataType") -> Family | None:
         return family_of_arrow(kind.value_type)
     if is_arrow_list(kind):
         inner = plain_type(kind.value_type)
+        while is_arrow_list(inner):
+            inner = plain_type(inner.value_type)
         is_readable = (
             pa.types.is_struct(inner) or pa.types.is_null(inner) or family_of_arrow(inner) is not None
         )

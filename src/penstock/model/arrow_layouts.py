@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from penstock.errors import EventError
+from penstock.errors import EventError, LimitError
+from penstock.model.limits import NESTING_MAX
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,25 @@ def plain_type(kind: "pa.DataType") -> "pa.DataType":
     while pa.types.is_dictionary(inner):
         kind, inner = inner, inner.value_type
     return inner if is_arrow_list(inner) or pa.types.is_struct(inner) else kind
+
+
+def check_nesting(array: "pa.Array", name: str, depth: int) -> None:
+    """Raise where the type of a column nests deeper than events may; `depth`: how many structs it is in."""
+    if array.null_count < len(array) and _nests_deeper(array.type, depth):
+        raise LimitError(f"lists nest too deep at {name[:60]!r}", "NESTING_MAX", NESTING_MAX)
+
+
+def _nests_deeper(kind: "pa.DataType", depth: int, *, in_list: bool = False) -> bool:
+    """Counted as in events that are dicts: each record, and each list in a list."""
+    import pyarrow as pa
+
+    kind = plain_type(kind)
+    if is_arrow_list(kind):
+        depth += in_list
+        return depth > NESTING_MAX or _nests_deeper(kind.value_type, depth, in_list=True)
+    if pa.types.is_struct(kind):
+        return depth >= NESTING_MAX or any(_nests_deeper(field.type, depth + 1) for field in kind)
+    return False
 
 
 def plain(array: "pa.Array") -> "pa.Array":
