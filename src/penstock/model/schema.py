@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.errors import EventError, LimitError
+from penstock.model.decimals import ExactDecimal, write_number
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.places import ELEMENT, Place, inside, split, written
-from penstock.model.values import Family, Value, family_of
+from penstock.model.values import Family, Time, Value, family_of, time_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,12 +45,22 @@ class Attribute(msgspec.Struct, frozen=True):
     nothing is known of them."""
 
     def lists(self, value: Value) -> bool:
-        """Whether it may have this value, which is of one of its families."""
+        """Whether it may have this value, which is of one of its families, or text that may be a time."""
         if self.values is None or type(value) is tuple:
             return True
         # 1 is not true, though equal to it in Python.
         family = family_of(value)
-        return any(value == known and family_of(known) is family for known in self.values)
+        if any(value == known and family_of(known) is family for known in self.values):
+            return True
+        if type(value) is not str or Family.TIME not in self.families:
+            return False
+        time = time_in(value)
+        # Text that is no time does not fit, if it may be nothing else.
+        return Family.STRING not in self.families if time is None else self.lists(time)
+
+    def listed(self) -> list[str]:
+        """The values that it may have, as messages show them."""
+        return sorted(map(value_text, self.values or ()))
 
     @property
     def is_matchable(self) -> bool:
@@ -160,6 +171,13 @@ class Schema(msgspec.Struct, frozen=True):
                 for element in value:
                     attributes = element if isinstance(element, Mapping) else {ELEMENT: element}
                     yield from known.elements.misfits(attributes, (*above, name))
+
+
+def value_text(value: object) -> str:
+    """A value as messages about schemas show it."""
+    if type(value) is ExactDecimal:
+        return write_number(value)
+    return str(value) if type(value) is Time else repr(value)
 
 
 def labels(families: frozenset[Family]) -> str:
