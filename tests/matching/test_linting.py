@@ -158,6 +158,10 @@ CHOICES = Schema.from_json(
         ("colour like 'b%' or colour > 'x'", "'colour'"),
         ("level > 3 and colour = 'red'", "'level' has none of these values, but 3"),
         ("on = false", "'on'"),
+        (
+            "day > timestamp '2025-01-01T00:00:00Z'",
+            "'day' has none of these values, but 2024-01-01T00:00:00Z",
+        ),
     ],
 )
 def test_a_rule_that_asks_for_no_value_of_an_enum_is_an_error(text: str, message: str) -> None:
@@ -171,7 +175,7 @@ def test_a_rule_that_asks_for_no_value_of_an_enum_is_an_error(text: str, message
     [
         *("colour = 'red'", "colour != 'red'", "colour is null", "colour is not null", "colour like '%e%'"),
         *("colour = 'blue' or colour = 'red'", "level = 3", "level < 9", "on = true", "on = 1", "on > 0"),
-        *("size = 9 or size = 'L'", "size = 9", "day > timestamp '2025-01-01T00:00:00Z'"),
+        *("size = 9 or size = 'L'", "size = 9", "day < timestamp '2025-01-01T00:00:00Z'"),
     ],
 )
 def test_a_rule_that_asks_for_some_value_of_an_enum_is_good(text: str) -> None:

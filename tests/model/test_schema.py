@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import InputError, PenstockError
 from penstock.filters.schema_check import events_that_misfit
+from penstock.model.decimals import ExactDecimal
 from penstock.model.events import Event
 from penstock.model.fitting import Fitting
 from penstock.model.places import written
@@ -319,3 +320,81 @@ def test_fitting_looks_at_every_element_of_every_event() -> None:
         name: "unlisted" if name == "items[].skuu" else "misfit" for name, _ in decoded.misfits()
     }
     assert next(one.suggestion for one in found if one.problem == "unlisted") == "items[].sku"
+
+
+def test_fitting_does_not_count_what_the_model_has_not_as_unlisted() -> None:
+    schema = Schema.from_json(
+        {"properties": {"n": {"enum": [5]}, "l": {"type": "array", "items": {"enum": [5]}}}}
+    )
+    events: list[dict[str, object]] = [{"n": 2**64 - 1, "l": [2**64 - 1, 5]}, {"n": 6, "l": [5]}]
+    decoded, columns = Fitting(schema), Fitting(schema)
+    for event in events:
+        decoded.see(event)
+    numbers = pa.array([2**64 - 1, 6], pa.uint64())
+    lists = pa.array([[2**64 - 1, 5], [5]], pa.list_(pa.uint64()))
+    columns.see_rows(pa.record_batch({"n": numbers, "l": lists}), {})
+    for fitting in (decoded, columns):
+        assert fitting.misfits() == []
+        assert fitting.unlisted_values() == [("n", {"number": 1})]
+        assert fitting.example("n", "number") == "6"
+
+
+def test_enum_and_const_list_times() -> None:
+    day = {"type": "string", "format": "date", "enum": ["2024-01-01", "2024-01-02"]}
+    schema = Schema.from_json({"properties": {"day": day, "days": {"type": "array", "items": day}}})
+    listed = tuple(map(Time.parse, ("2024-01-01", "2024-01-02")))
+    assert schema.attributes["day"].values == listed
+    assert Schema.from_json(schema.to_json()).attributes["day"].values == listed
+    moment = {"type": "string", "format": "date-time", "const": "2024-01-01T05:00:00+05:00"}
+    assert Schema.from_json({"properties": {"at": moment}}).attributes["at"].values == listed[:1]
+    texts = ["2024-01-01T00:00:00Z", "2024-01-03", "soon"]
+    moments = pa.array([0, 1_704_067_200], pa.timestamp("s"))
+    no_times: dict[str, Family] = {}
+    for times in (no_times, {"day": Family.TIME}):
+        decoded, columns, of_times = (Fitting(schema, times) for _ in range(3))
+        for text in texts:
+            decoded.see({"day": text})
+        columns.see_rows(pa.record_batch({"day": texts}), times)
+        for fitting in (decoded, columns):
+            label = "time" if times else "string"
+            assert fitting.unlisted_values() == [("day", {label: 1})]
+            assert fitting.example("day", label) == "'2024-01-03'"
+        of_times.see_rows(pa.record_batch({"day": moments}), times)
+        assert of_times.unlisted_values() == [("day", {"time": 1})]
+        assert of_times.example("day", "time") == "1970-01-01T00:00:00Z"
+    found = events_that_misfit(of_times, 2)
+    assert found[0].detail == "2024-01-01T00:00:00Z, 2024-01-02T00:00:00Z"
+    lists = Fitting(schema)
+    lists.see({"days": ["2024-01-01", "2024-01-03"]})
+    assert lists.unlisted_values() == [("days[]", {"string": 1})]
+
+
+def test_text_may_be_listed_as_a_time_or_as_text() -> None:
+    either = {"anyOf": [{"enum": ["soon"]}, {"type": "string", "format": "date", "const": "2024-01-01"}]}
+    schema = Schema.from_json({"properties": {"day": either}})
+    assert set(Schema.from_json(schema.to_json()).attributes["day"].values or ()) == {
+        "soon",
+        Time.parse("2024-01-01"),
+    }
+    fitting = Fitting(schema)
+    for text in ("soon", "2024-01-01", "late", "2024-01-02"):
+        fitting.see({"day": text})
+    assert fitting.unlisted_values() == [("day", {"string": 2})]
+
+
+def test_numbers_of_a_schema_are_read_exactly() -> None:
+    text = '{"properties": {"x": {"enum": [0.1000000000000000001, 2.50, 1]}, "y": {"maximum": 1e999}}}'
+    schema = Schema.from_json(text)
+    values = schema.attributes["x"].values
+    assert values == (ExactDecimal("0.1000000000000000001"), 2.5, 1)
+    assert not schema.attributes["x"].lists(0.1)
+    assert Schema.from_json(schema.to_json()).attributes["x"].values == values
+    with pytest.raises(PenstockError, match="DECIMAL_DIGITS_MAX"):
+        Schema.from_json('{"properties": {"x": {"const": 0.1%s1}}}' % ("0" * 80))
+
+
+def test_a_list_without_elements_is_written_as_such() -> None:
+    schema = Schema.from_json({"properties": {"l": {"type": "array", "items": False}}})
+    assert '"items": false' in schema.to_json()
+    again = Schema.from_json(schema.to_json())
+    assert again.attributes["l"].elements == schema.attributes["l"].elements == Schema({})

@@ -31,6 +31,7 @@ from penstock.matching.encode import batch_of_events
 from penstock.matching.json_events import WantedNames, read_json_lines
 from penstock.matching.observed import Observed
 from penstock.model.arrow import family_of_arrow, has_unmatchable
+from penstock.model.arrow_layouts import plain_type
 from penstock.model.events import Event, decode_object, flatten, is_skip
 from penstock.model.fitting import Fitting
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
@@ -394,12 +395,13 @@ def _leaves(
 
     for field in fields:
         name = prefix + check_name(field.name)
-        if not pa.types.is_struct(field.type):
-            yield name, field.type
+        kind = plain_type(field.type)
+        if not pa.types.is_struct(kind):
+            yield name, kind
         elif depth >= NESTING_MAX:
             raise PenstockError("structs nest too deep")
         else:
-            yield from _leaves(field.type, name + ".", depth + 1)
+            yield from _leaves(kind, name + ".", depth + 1)
 
 
 def _csv_chunks(

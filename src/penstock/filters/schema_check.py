@@ -163,7 +163,7 @@ def events_that_misfit(
 
 def listed_by(attribute: Attribute) -> str:
     """The values that a schema lists, as messages show them."""
-    shown = ", ".join(sorted(map(repr, attribute.values or ())))
+    shown = ", ".join(attribute.listed())
     return shown if len(shown) <= _VALUES_SHOWN else f"{shown[:_VALUES_SHOWN]}…"
 
 

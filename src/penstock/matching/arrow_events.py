@@ -33,11 +33,11 @@ from penstock.model.arrow import (
     events_from_arrow,
     family_of_arrow,
     has_unmatchable,
-    is_arrow_list,
     note_skipped_column,
     rows_of_elements,
     without_fields,
 )
+from penstock.model.arrow_layouts import OUTSIDE, check_nesting, is_arrow_list, plain, plain_type
 from penstock.model.events import Unsupported, is_skip
 from penstock.model.limits import ATTRIBUTES_MAX, ELEMENTS_MAX, INTEGER_MAX, INTEGER_MIN, NESTING_MAX
 from penstock.model.names import check_name
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NULL: Final = -1
-_OUTSIDE: Final = "a dictionary column has an index that is outside its dictionary"
 
 
 class _Unsuitable(Exception):  # noqa: N818 - not an error: the rows are looked at one by one then
@@ -159,6 +158,9 @@ def _named_arrays(
         raise LimitError(f"there are {len(fields):,} columns", "ATTRIBUTES_MAX", ATTRIBUTES_MAX)
     for field, array in zip(fields, arrays, strict=True):
         name = prefix + check_name(field.name)
+        if name in names or _is_named_record(array.type, name, names):
+            check_nesting(array, name, depth)
+            array = plain(array)
         if pa.types.is_struct(array.type):
             found += _named_arrays(array, names, skip, left_out, name + ".", depth + 1)
         elif name not in names:
@@ -177,6 +179,13 @@ def _named_arrays(
         twice = next(name for name in known if known.count(name) > 1)
         raise EventError(f"the column {twice!r:.80} is there twice")
     return found
+
+
+def _is_named_record(kind: "pa.DataType", name: str, names: Mapping[str, int]) -> bool:
+    """Whether a column is of records, and filters name a field of theirs."""
+    import pyarrow as pa
+
+    return pa.types.is_struct(plain_type(kind)) and any(known.startswith(name + ".") for known in names)
 
 
 def _with_named_fields(array: "pa.Array", name: str, names: Mapping[str, int]) -> "pa.Array":
@@ -292,7 +301,7 @@ def _dictionary_column(array: "pa.DictionaryArray", attribute: int) -> _Values:
         zero_copy_only=False
     )
     if len(index) and not (index.min() >= 0 and index.max() < max(1, len(array.dictionary))):
-        raise EventError(_OUTSIDE)
+        raise EventError(OUTSIDE)
     if not len(array.dictionary):
         return values._replace(which=np.full((len(array), 1), _NULL, np.int32), nulls=True)
     which = values.which.reshape(-1).take(index)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import InputError, PenstockError
-from penstock.model.arrow import column_values, family_of_arrow, without_views
+from penstock.model.arrow import column_values, family_of_arrow
+from penstock.model.arrow_layouts import without_views
 from penstock.model.values import Family
 
 if TYPE_CHECKING:

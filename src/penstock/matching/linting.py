@@ -232,7 +232,7 @@ def _wrong_values(rules: Rules, schema: Schema) -> Iterator[Finding]:
                         map(states.admits, attribute.values or ())
                     )
             if not any(known[name, states] for states in sets):
-                values = ", ".join(repr(value) for value in sorted(attribute.values or (), key=repr))
+                values = ", ".join(attribute.listed())
                 yield Finding(
                     "wrong-value",
                     at,

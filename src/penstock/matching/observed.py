@@ -21,7 +21,7 @@ from penstock.matching.arrival import is_interpreting
 from penstock.matching.batch import DECIMAL, DOUBLE, FALSE, INTEGER, LIST, NAN, STRING, TIME, TRUE, Batch
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.observe import STATES, count_values
-from penstock.model.arrow import is_arrow_list
+from penstock.model.arrow_layouts import is_arrow_list, plain_type
 from penstock.model.events import Skipping, decode_object, is_list
 from penstock.model.limits import ATTRIBUTES_MAX, NAME_LENGTH_MAX, NESTING_MAX
 from penstock.model.packed import decode_event
@@ -306,7 +306,8 @@ def _leaves_of(fields: Any, prefix: str, depth: int) -> "Iterator[tuple[str, pa.
     import pyarrow as pa
 
     for field in fields:
-        if pa.types.is_struct(field.type) and depth < NESTING_MAX:
-            yield from _leaves_of(field.type, f"{prefix}{field.name}.", depth + 1)
+        kind = plain_type(field.type)
+        if pa.types.is_struct(kind) and depth < NESTING_MAX:
+            yield from _leaves_of(kind, f"{prefix}{field.name}.", depth + 1)
         else:
-            yield prefix + field.name, field.type
+            yield prefix + field.name, kind

@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from penstock.errors import EventError, LimitError, PenstockError, UnsupportedValueError
+from penstock.model.arrow_layouts import (
+    check_nesting,
+    decoded,
+    is_arrow_list,
+    plain,
+    plain_type,
+    without_views,
+)
 from penstock.model.events import Event, Unsupported, check_elements, is_skip, note_skipped, skipping_inside
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
@@ -57,6 +65,8 @@ def _columns(
     found: list[tuple[str, list[Value | None]]] = []
     for field, array in zip(fields, arrays, strict=True):
         name = prefix + check_name(field.name)
+        check_nesting(array, name, depth)
+        array = plain(array)
         if pa.types.is_struct(array.type):
             found += _columns(array, name + ".", unsupported, row, depth + 1)
         elif family_of_arrow(array.type) is not None:
@@ -91,7 +101,9 @@ def family_of_arrow(kind: "pa.DataType") -> Family | None:
     if pa.types.is_dictionary(kind):
         return family_of_arrow(kind.value_type)
     if is_arrow_list(kind):
-        inner = kind.value_type
+        inner = plain_type(kind.value_type)
+        while is_arrow_list(inner):
+            inner = plain_type(inner.value_type)
         is_readable = (
             pa.types.is_struct(inner) or pa.types.is_null(inner) or family_of_arrow(inner) is not None
         )
@@ -105,15 +117,6 @@ def family_of_arrow(kind: "pa.DataType") -> Family | None:
     return next((family for family, ways in tests.items() if any(way(kind) for way in ways)), None)
 
 
-def is_arrow_list(kind: "pa.DataType") -> bool:
-    """Whether this is a type of lists, of whatever layout."""
-    import pyarrow as pa
-
-    types = pa.types
-    tests = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view)
-    return any(is_one(kind) for is_one in (*tests, types.is_large_list_view))
-
-
 def elements_of(array: "pa.Array") -> "tuple[pa.Array, NDArray[np.int64]]":
     """The elements of all lists of an array, and for each of them the row of its list.
 
@@ -122,7 +125,11 @@ def elements_of(array: "pa.Array") -> "tuple[pa.Array, NDArray[np.int64]]":
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    array = plain(array)
     elements, rows = pc.list_flatten(array), pc.list_parent_indices(array)
+    if pa.types.is_dictionary(elements.type) and elements.dictionary.null_count:
+        # Arrow counts only nulls among the indices.
+        elements = decoded(elements)
     if is_arrow_list(elements.type):
         valid = pa.array(has_elements(elements))
         elements, rows = elements.filter(valid), rows.filter(valid)
@@ -142,6 +149,7 @@ def has_unmatchable(kind: "pa.DataType") -> bool:
     """Whether lists of a type have records with a field that no rule can match."""
     import pyarrow as pa
 
+    kind = plain_type(kind)
     if not is_arrow_list(kind) and not pa.types.is_struct(kind):
         return family_of_arrow(kind) is None and not pa.types.is_null(kind)
     if is_arrow_list(kind):
@@ -235,21 +243,6 @@ def column_values(array: "pa.Array") -> list[Any]:
         return _lists(array, "", "refuse", 0)
     values, convert = _raw_values(array)
     return values if convert is None else [_value_or_error(value, convert) for value in values]
-
-
-def without_views(array: "pa.Array") -> "pa.Array":
-    """The array, or one like it of plain texts or bytes: Arrow does not know how to take from views."""
-    import pyarrow as pa
-
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        entries = array.dictionary
-        plain = without_views(entries)
-        # Not safely: an index that is outside is for the caller to find.
-        return array if plain is entries else pa.DictionaryArray.from_arrays(array.indices, plain, safe=False)
-    if pa.types.is_string_view(kind):
-        return array.cast(pa.large_string())
-    return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
 
 
 def _values(array: "pa.Array", name: str, unsupported: Unsupported, row: int) -> list[Value | None]:

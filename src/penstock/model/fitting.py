@@ -12,14 +12,13 @@ from penstock.model.arrow import (
     column_values,
     elements_of,
     family_of_arrow,
-    is_arrow_list,
     rows_of_elements,
-    without_views,
 )
+from penstock.model.arrow_layouts import is_arrow_list, plain, without_views
 from penstock.model.events import is_list
 from penstock.model.limits import NESTING_MAX
 from penstock.model.places import ELEMENT, written
-from penstock.model.schema import Attribute, Schema
+from penstock.model.schema import Attribute, Schema, value_text
 from penstock.model.values import Family, family_of, time_in, to_value
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Fitting:
             label = _label(value) if given is None else given.label
             if not _fits(label, value, attribute):
                 self._found[place, label] += 1
-            elif given is not None:
+            elif given is not None and given is not Family.TIME:
                 continue
             elif attribute.elements is not None and is_list(value):
                 for element in value if len(lists) < NESTING_MAX else ():
@@ -99,8 +98,12 @@ class Fitting:
             count = len(array) - array.null_count
             attribute = attributes.get(name)
             place = written((*lists, name))
-            if attribute is not None and attribute.values is not None and name not in families:
-                self._see_values(place, array, attribute)
+            if (
+                attribute is not None
+                and attribute.values is not None
+                and families.get(name) in (None, Family.TIME)
+            ):
+                self._see_values(place, array, attribute, families.get(name))
             if not count or (schema.is_open if attribute is None else _takes_anything(attribute)):
                 continue
             family = families.get(name) or family_of_arrow(array.type)
@@ -119,16 +122,20 @@ class Fitting:
                     is_time = attribute is not None and Family.TIME in attribute.families
                     self._examples[place, label] = _example_among(array, times=is_time)
 
-    def _see_values(self, place: str, array: "pa.Array", attribute: Attribute) -> None:
-        """Count the values of a column that the schema does not list."""
+    def _see_values(self, place: str, array: "pa.Array", attribute: Attribute, given: Family | None) -> None:
+        """Count the values of a column that the schema does not list; `given`: the family it is read as."""
         family = family_of_arrow(array.type)
-        if family is Family.LIST or family not in attribute.families:
+        is_text_of_times = family is Family.STRING and Family.TIME in attribute.families
+        if family is None or family is Family.LIST:
             return
+        if family not in attribute.families and not is_text_of_times:
+            return
+        label = (given or family).label
         counts = without_views(array).value_counts()
         for value, count in zip(column_values(counts.field(0)), counts.field(1).to_pylist(), strict=True):
             if value is not None and not _is_listed(value, attribute):
-                self._unlisted[place, family.label] += count
-                self._keep(place, family.label, value)
+                self._unlisted[place, label] += count
+                self._keep(place, label, value)
 
     def _keep(self, place: str, label: str, value: object) -> None:
         if (place, label) not in self._examples:
@@ -169,17 +176,18 @@ def _by_name(found: Counter[tuple[str, str]]) -> list[tuple[str, dict[str, int]]
 
 
 def _is_listed(value: object, attribute: Attribute) -> bool:
-    """Whether a schema lists a value, or lists none."""
-    if attribute.values is None:
+    """Whether a schema lists a value, or lists none, or it is no value that the model has."""
+    if attribute.values is None or isinstance(value, PenstockError):
         return True
     try:
         return attribute.lists(to_value(value))
     except PenstockError:
-        return isinstance(value, list | tuple)
+        # A list, or what is left out, and counted as that.
+        return True
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = value_text(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
@@ -233,7 +241,7 @@ def _columns(rows: "pa.RecordBatch | pa.StructArray", prefix: str) -> "Iterator[
 
     is_batch = isinstance(rows, pa.RecordBatch)
     fields, arrays = (rows.schema, rows.columns) if is_batch else (rows.type, rows.flatten())
-    for field, array in zip(fields, arrays, strict=True):
+    for field, array in zip(fields, map(plain, arrays), strict=True):
         if pa.types.is_struct(array.type):
             yield from _columns(array, f"{prefix}{field.name}.")
         else:

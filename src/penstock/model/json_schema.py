@@ -11,17 +11,20 @@ over: rules ask for attributes and families. Those that change what a document m
 refused; in `items` they leave open what elements are, as does a list that may stand in itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
 
-from penstock.errors import InputError
+from penstock.errors import InputError, PenstockError
+from penstock.model.decimals import ExactDecimal, number_of, read_number
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
+from penstock.model.nesting import json_value
 from penstock.model.places import ELEMENT
 from penstock.model.schema import NULLS, Attribute, Schema
-from penstock.model.values import Family, Value, family_of
+from penstock.model.values import Family, Time, Value, family_of, time_in
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -43,12 +46,23 @@ _TYPE_OF_FAMILY: Final = {
 }
 
 
+def _number(text: str) -> float | Decimal:
+    """A number with all its digits; a Decimal where the model has no such."""
+    try:
+        return read_number(text)
+    except PenstockError:
+        return Decimal(text)
+
+
+_DECODER: Final[msgspec.json.Decoder[object]] = msgspec.json.Decoder(float_hook=_number)
+
+
 def read(text: str | bytes | Mapping[str, object]) -> Schema:
     """The schema of a document, or InputError with the place of what cannot be read."""
     document: object = text
     if isinstance(text, str | bytes):
         try:
-            document = msgspec.json.decode(text)
+            document = _DECODER.decode(text)
         except (msgspec.DecodeError, UnicodeError) as error:
             raise InputError(f"not a JSON Schema: {error}") from None
     if not isinstance(document, Mapping):
@@ -247,16 +261,22 @@ def _scalar(kind: str, node: Mapping[str, object]) -> tuple[frozenset[Family], s
 
 
 def _listed(kind: str, node: Mapping[str, object]) -> list[Value] | None:
-    """The values of a type that `const` or `enum` lists; None where there is neither, or they are times."""
+    """The values of a type that `const` or `enum` lists; None where there is neither."""
     given: Any = [node["const"]] if "const" in node else node.get("enum")
-    if not isinstance(given, list) or kind not in _FAMILY_OF_TYPE or node.get("format") in _TIME_FORMATS:
+    if not isinstance(given, list) or kind not in _FAMILY_OF_TYPE:
         return None
     family = _FAMILY_OF_TYPE[kind]
-    known = [value for value in given if isinstance(value, bool | int | float | str)]
+    if kind == "string" and node.get("format") in _TIME_FORMATS:
+        times = (time_in(value) for value in given if isinstance(value, str))
+        return [time for time in times if time is not None]
+    exact = [number_of(value) if isinstance(value, Decimal) else value for value in given]
+    known = [value for value in exact if isinstance(value, bool | int | float | str | ExactDecimal)]
     return [value for value in known if family_of(value) is family]
 
 
 def _type_of(value: object) -> str:
+    if isinstance(value, Decimal):
+        return "number"
     names = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
     return names.get(type(value), "null")
 
@@ -282,8 +302,11 @@ def _write_properties(root: dict[str, Any], above: tuple[str, ...], schema: Sche
             _write_property(root, place, attribute, is_open=schema.is_open)
 
 
-def _items(elements: Schema, *, with_nulls: bool) -> dict[str, Any]:
+def _items(elements: Schema, *, with_nulls: bool) -> dict[str, Any] | bool:
     """The schema of elements: written like a property, which may be an object with their attributes."""
+    if not elements.attributes and not elements.is_open:
+        # A list that has no elements, unless they are null.
+        return {"type": "null"} if with_nulls else False
     root: dict[str, Any] = {"properties": {}}
     _write_properties(root, (ELEMENT,), elements)
     made: dict[str, Any] = root["properties"].get(ELEMENT, {})
@@ -317,6 +340,10 @@ def _write_property(
     known.setdefault(last, {}).update(made)
 
 
+def _enum(values: Sequence[Value]) -> dict[str, Any]:
+    return {"enum": [json_value(value) for value in values]} if values else {}
+
+
 def _as_object(node: dict[str, Any], *, is_new: bool, is_open: bool) -> dict[str, Any]:
     """A property that is, perhaps besides something else, an object."""
     if "properties" not in node:
@@ -348,6 +375,7 @@ def _property(attribute: Attribute) -> dict[str, Any]:
     if not (families or others):
         is_list = "list" in attribute.type or attribute.type == "array"
         return {"type": "array"} if is_list else {"type": "string", "contentEncoding": "base64"}
+    values = attribute.values or ()
     types = [_TYPE_OF_FAMILY[family] for family in sorted(families) if family is not Family.TIME]
     types += [kind for kind in ("array", "null") if kind in others and kind not in types]
     plain: dict[str, Any] = {"type": types[0] if len(types) == 1 else types} if types else {}
@@ -355,9 +383,13 @@ def _property(attribute: Attribute) -> dict[str, Any]:
         plain["items"] = _items(attribute.elements, with_nulls=NULLS in others)
     if Family.TIME not in families:
         # An enum would forbid the other types.
-        listed = {} if others or attribute.values is None else {"enum": list(attribute.values)}
-        return {**plain, **listed}
-    time = {"type": "string", "format": "date-time"}
+        return {**plain, **_enum([] if others else values)}
+    time: dict[str, Any] = {"type": "string", "format": "date-time"}
+    times = [value for value in values if type(value) is Time]
+    rest = [value for value in values if type(value) is not Time]
+    if not others and bool(rest) == bool(types):
+        time.update(_enum(times))
+        plain.update(_enum(rest if times else []))
     if types == ["null"]:
         return {**time, "type": ["string", "null"]}
     return {"anyOf": [plain, time]} if types else time

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.errors import EventError, LimitError
+from penstock.model.decimals import ExactDecimal, write_number
 from penstock.model.limits import ATTRIBUTES_MAX, NESTING_MAX
 from penstock.model.names import check_name
 from penstock.model.places import ELEMENT, Place, inside, split, written
-from penstock.model.values import Family, Value, family_of
+from penstock.model.values import Family, Time, Value, family_of, time_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,12 +45,22 @@ class Attribute(msgspec.Struct, frozen=True):
     nothing is known of them."""
 
     def lists(self, value: Value) -> bool:
-        """Whether it may have this value, which is of one of its families."""
+        """Whether it may have this value, which is of one of its families, or text that may be a time."""
         if self.values is None or type(value) is tuple:
             return True
         # 1 is not true, though equal to it in Python.
         family = family_of(value)
-        return any(value == known and family_of(known) is family for known in self.values)
+        if any(value == known and family_of(known) is family for known in self.values):
+            return True
+        if type(value) is not str or Family.TIME not in self.families:
+            return False
+        time = time_in(value)
+        # Text that is no time does not fit, if it may be nothing else.
+        return Family.STRING not in self.families if time is None else self.lists(time)
+
+    def listed(self) -> list[str]:
+        """The values that it may have, as messages show them."""
+        return sorted(map(value_text, self.values or ()))
 
     @property
     def is_matchable(self) -> bool:
@@ -162,6 +173,13 @@ class Schema(msgspec.Struct, frozen=True):
                     yield from known.elements.misfits(attributes, (*above, name))
 
 
+def value_text(value: object) -> str:
+    """A value as messages about schemas show it."""
+    if type(value) is ExactDecimal:
+        return write_number(value)
+    return str(value) if type(value) is Time else repr(value)
+
+
 def labels(families: frozenset[Family]) -> str:
     """Families in words."""
     return " or ".join(family.label for family in sorted(families)) or "nothing that rules can match"
@@ -173,14 +191,17 @@ def leaves(
     """The columns with their types, structs flattened with dots."""
     import pyarrow as pa
 
+    from penstock.model.arrow_layouts import plain_type
+
     if depth > NESTING_MAX:
         raise LimitError(f"structs nest too deep at {prefix[:60]!r}", "NESTING_MAX", NESTING_MAX)
     for field in fields:
         name = prefix + check_name(field.name)
-        if pa.types.is_struct(field.type):
-            yield from leaves(field.type, name + ".", depth + 1)
+        kind = plain_type(field.type)
+        if pa.types.is_struct(kind):
+            yield from leaves(kind, name + ".", depth + 1)
         else:
-            yield check_name(name), field.type
+            yield check_name(name), kind
 
 
 def _elements_united(one: Attribute, other: Attribute) -> Schema | None:
@@ -196,12 +217,13 @@ def _attribute_of_arrow(kind: "pa.DataType", depth: int = 0) -> Attribute:
     """What the type of a column says of its values, and of the elements of its lists."""
     import pyarrow as pa
 
-    from penstock.model.arrow import is_arrow_list
+    from penstock.model.arrow_layouts import is_arrow_list, plain_type
 
+    kind = plain_type(kind)
     families = _families_of_arrow(kind)
     if depth > NESTING_MAX or not is_arrow_list(kind) or pa.types.is_null(kind.value_type):
         return Attribute(families, str(kind))
-    inner = kind.value_type
+    inner = plain_type(kind.value_type)
     members = list(leaves(inner)) if pa.types.is_struct(inner) else [(ELEMENT, inner)]
     elements = {name: _attribute_of_arrow(member, depth + 1) for name, member in members}
     return Attribute(families, str(kind), elements=Schema(elements) if families else None)

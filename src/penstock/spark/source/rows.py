@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.errors import EventError, InputError, UnsupportedValueError
-from penstock.model.arrow import family_of_arrow, has_elements, is_arrow_list
+from penstock.model.arrow import family_of_arrow, has_elements
+from penstock.model.arrow_layouts import is_arrow_list, plain
 from penstock.model.decimals import ExactDecimal, canonical_number, exact
 from penstock.model.events import Event
 from penstock.model.names import check_name
@@ -381,6 +382,7 @@ def _filled(column: "pa.Array") -> "pa.BooleanArray":
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    column = plain(column)
     if pa.types.is_struct(column.type):
         has = pa.array([False] * len(column), pa.bool_())
         for part in column.flatten():
