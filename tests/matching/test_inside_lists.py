@@ -358,6 +358,41 @@ def test_a_record_in_some_events_and_a_list_in_others_is_told(form: str, is_cold
         ]
 
 
+@pytest.mark.parametrize("form", ["dicts", "one by one", "JSON lines", "packed"])
+def test_rules_that_ask_whether_there_is_an_attribute_are_told_of_both_shapes(form: str) -> None:
+    rules = {"no": "items is null", "yes": "items.sku is not null", "gone": "items.sku is null"}
+    events: list[dict[str, Any]] = [{"items": [{"sku": "A"}]}, {"items": {"sku": "A"}}]
+    matcher = Matcher(rules)
+    assert forms(events)[form](matcher) == [["gone"], ["no", "yes"]]
+    assert [str(one) for one in matcher.disagreements()] == [
+        "rule no (items is null) asks only whether there is 'items'; "
+        "'items' is a record in some events; it has items.sku",
+        "2 rules, such as gone (items.sku is null), ask only whether there is 'items.sku'; "
+        "'items' is a list in some events: any(items where sku = …)",
+    ]
+
+
+FLAT = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"http": st.sampled_from([["x"], 5, None]), "http.status": st.integers(1, 2)}
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@pytest.mark.property
+@given(FLAT, st.sampled_from(["dicts", "JSON lines", "packed"]))
+def test_a_dotted_name_beside_a_list_is_no_other_shape(events: list[dict[str, Any]], form: str) -> None:
+    for rules in ({"r": "'x' in http"}, {"r": "http is null"}, {"r": "http.status = 1"}):
+        matcher = Matcher(rules)
+        forms(events)[form](matcher)
+        told = [one for one in matcher.disagreements() if "in some events" in one.note]
+        lists = [one for one in events if isinstance(one.get("http"), list)]
+        is_beside = any("http.status" in one for one in lists)
+        assert bool(told) is (bool(lists) and any("http.status" in one for one in events) and not is_beside)
+
+
 # Sentences about elements
 
 

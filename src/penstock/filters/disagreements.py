@@ -225,6 +225,8 @@ def _sentence_of_some(found: Disagreement, name: str, asked: str) -> str:
     if found.problem == "value":
         unlisted = f"{values}, but the schema lists {found.detail}"
         return f"{unlisted}; {rules} {_verb(found, 'name')} it" if found.rules else unlisted
+    if not found.asked:
+        return f"{rules} {_verb(found, 'ask')} only whether there is {name}"
     if not found.seen:
         take, family = _verb(found, "take"), " or a ".join(found.asked)
         return f"{rules} {take} {name} for a {family}, which it is not in all events"

@@ -75,6 +75,8 @@ class Observed:
         """Whether events came as JSON lines, whose numbers are doubles, and in other forms."""
         self.lists: dict[str, None] = {}
         """Those of the names that were lists with elements in some event."""
+        self.beside: set[str] = set()
+        """Those of the lists beside which an event had names of a record: `http` and `http.status`."""
         self.skipping = Skipping(threading.Lock())
         """What to pass as `unsupported` so that values that are left out are counted."""
         self._kept: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -195,7 +197,7 @@ class Observed:
         """The same when attributes have other numbers; those that have none (-1) are left out."""
         made = Observed()
         made.events, made.names, made.skipping = self.events, self.names, self.skipping
-        made._next, made.lists = self._next, self.lists
+        made._next, made.lists, made.beside = self._next, self.lists, self.beside
         made.had_json, made.had_others = self.had_json, self.had_others
         began = {int(number_of[number]): events for number, events in self._began.items()}
         for place, text in list(self._examples.items()):
@@ -223,8 +225,11 @@ class Observed:
         return self.events >= self._next and len(self.names) < NAMES_MAX
 
     def look(self, names: Iterable[str], lists: Iterable[str] = ()) -> None:
-        """Remember the names of some events, and which of them are lists."""
+        """Remember the names of an event, or of a table, and which of them are lists."""
         self._next = self.events + self.events // 4 + 1
+        names, lists = list(names), set(lists)
+        if lists:
+            self.beside |= lists & _records_of(names)
         for name in names:
             if len(self.names) >= NAMES_MAX:
                 return
@@ -281,6 +286,17 @@ def names_in(event: Mapping[Any, object], prefix: str = "", depth: int = 0) -> I
             yield from names_in(value, path + ".", depth + 1)
         else:
             yield path
+
+
+def _records_of(names: Iterable[str]) -> set[str]:
+    """What the names would be attributes of, if dots stand for records."""
+    found = set()
+    for name in names:
+        dot = name.find(".")
+        while dot >= 0:
+            found.add(name[:dot])
+            dot = name.find(".", dot + 1)
+    return found
 
 
 def lists_in(event: Mapping[Any, object], prefix: str = "", depth: int = 0) -> Iterator[str]:
