@@ -372,6 +372,36 @@ def test_rules_that_ask_whether_there_is_an_attribute_are_told_of_both_shapes(fo
     ]
 
 
+NESTED: list[dict[str, Any]] = [{"rows": [{"cells": [{"v": 7, "w": [{"x": 1}]}]}], "grid": [[{"v": 1}]]}]
+NESTED_SCHEMA = Schema.from_arrow(pa.Table.from_pylist(NESTED).schema)
+
+
+@pytest.mark.parametrize("form", ["dicts", "one by one", "JSON lines", "packed", "columns", "schema", "why"])
+@pytest.mark.parametrize(
+    ("rule", "advice"),
+    [
+        ("rows.cells.v > 5", "'rows' is a list: any(rows where any(cells where v = …))"),
+        ("any(rows where cells.v > 5)", "'cells' is a list: any(cells where v = …)"),
+        ("any(rows where cells.w.x > 5)", "'cells' is a list: any(cells where any(w where x = …))"),
+        ("grid.v = 1", "'grid' is a list: any(grid where any(this where v = …))"),
+    ],
+)
+def test_lists_in_lists_are_told_how_to_ask_for_what_is_in_them(form: str, rule: str, advice: str) -> None:
+    matcher = Matcher({"r": rule})
+    if form == "why":
+        assert advice in str(matcher.why("r", NESTED[0]))
+        return
+    if form == "schema":
+        (told,) = matcher.check(NESTED_SCHEMA)
+    else:
+        if form == "columns":
+            matcher.match_batch(pa.Table.from_pylist(NESTED))
+        else:
+            forms(NESTED)[form](matcher)
+        (told,) = matcher.disagreements()
+    assert str(told).endswith(f"; {advice}")
+
+
 FLAT = st.lists(
     st.fixed_dictionaries(
         {}, optional={"http": st.sampled_from([["x"], 5, None]), "http.status": st.integers(1, 2)}
@@ -391,6 +421,27 @@ def test_a_dotted_name_beside_a_list_is_no_other_shape(events: list[dict[str, An
         lists = [one for one in events if isinstance(one.get("http"), list)]
         is_beside = any("http.status" in one for one in lists)
         assert bool(told) is (bool(lists) and any("http.status" in one for one in events) and not is_beside)
+
+
+@pytest.mark.parametrize(
+    ("field", "meant"), [("colour", None), ("skuu", "line_items[].sku"), ("SKU", "line_items[].sku")]
+)
+def test_what_was_meant_in_a_list_is_told_by_the_last_name_alone(field: str, meant: str | None) -> None:
+    schema = Schema.from_json(
+        {
+            "additionalProperties": False,
+            "properties": {
+                "line_items": {
+                    "type": "array",
+                    "items": {"properties": {"sku": {"type": "string"}}, "additionalProperties": False},
+                }
+            },
+        }
+    )
+    fitting = Fitting(schema)
+    fitting.see({"line_items": [{field: 1}]})
+    (told,) = events_that_misfit(fitting, 1)
+    assert (told.problem, told.attribute, told.suggestion) == ("unlisted", f"line_items[].{field}", meant)
 
 
 # Sentences about elements

@@ -26,6 +26,7 @@ from penstock.model.events import Event, Unsupported, as_event, with_times
 from penstock.model.names import Id
 from penstock.model.nesting import nest_list
 from penstock.model.places import Place, in_order, inside, split
+from penstock.model.shapes import lists_in
 from penstock.model.values import Family, List, Time, Value, family_of, time_in
 
 _VALUE_SHOWN: Final = 80
@@ -194,7 +195,7 @@ def _found(name: str, states: ValueSet, attributes: Mapping[str, Value]) -> str:
     written = write_name(name)
     value = attributes.get(name)
     if value is None:
-        is_list = of_records(name, [known for known, given in attributes.items() if type(given) is tuple])
+        is_list = of_records(name, set(lists_in(attributes)))
         if is_list:
             return f"{written} is missing; {is_list}"
         meant = None if states.kind is Presence.ABSENT else suggestion(name, list(attributes))
