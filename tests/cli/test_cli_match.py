@@ -113,6 +113,33 @@ def test_the_output_is_json_lines_with_the_id_or_the_row(
     assert err == b""
 
 
+@pytest.mark.parametrize("empty", ["rules", "events"])
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_files_without_any_rule_or_event_are_told(
+    empty: str, form: str, tmp_path: Path, capsysbinary: Capture
+) -> None:
+    rules, events = tmp_path / f"s.{form}", tmp_path / f"e.{form}"
+    WRITERS[form](rules, [{"id": "r", "filter": "x = 1"}])
+    WRITERS[form](events, [{"x": 1}])
+    path = rules if empty == "rules" else events
+    if form == "parquet":
+        papq.write_table(papq.read_table(path).slice(0, 0), path)
+    else:
+        path.write_text(path.read_text().split("\n")[0] + "\n" if form == "csv" else "")
+    output = tmp_path / "out.jsonl"
+    command = ["match", "--subscriptions", str(rules), "--events", str(events), "--output", str(output)]
+    assert main([*command, "--strict"]) == 2
+    told = f"no {empty} in {path}".encode()
+    assert told in capsysbinary.readouterr().err
+    assert not output.exists()
+    assert main(command) == 0
+    assert capsysbinary.readouterr().err == b"penstock: warning: " + told + b"\n"
+    assert output.read_bytes() == b""
+    if empty == "rules":
+        assert main(["lint", str(rules)]) == 0
+        assert capsysbinary.readouterr().err == b"penstock: warning: " + told + b"\n"
+
+
 @pytest.mark.parametrize("value", [7, -1, 1.5, True, "", "ß"])
 def test_an_event_is_named_by_its_id(value: Any, tmp_path: Path, capsysbinary: Capture) -> None:
     rules, events = tmp_path / "s.jsonl", tmp_path / "e.jsonl"

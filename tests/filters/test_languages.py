@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from brute import grid
 from penstock import Constraint, Event, Filter, PenstockError, Predicate, parse
 from penstock.errors import FilterSyntaxError, InexpressibleError
-from penstock.filters.expression import And, Expression, normalise
+from penstock.filters.expression import And, Expression, Or, normalise
 from penstock.filters.languages import json as json_form
+from penstock.filters.languages.sql import write_expression
 from penstock.filters.parsing import LANGUAGES, Language
-from strategies import all_constraints, conjunctions, mixed
+from strategies import all_constraints, conjunctions, disjunctions, mixed
 
 SCHEMA = json.loads(json_form.schema())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -29,6 +30,12 @@ def test_sql_and_json_read_back_what_they_print(expression: Expression) -> None:
         again = parse(text, language)
         assert again == predicate
         assert (again.to_sql() if language == "sql" else again.to_json()) == text
+
+
+@pytest.mark.property
+@given(disjunctions(all_constraints()))
+def test_sql_reads_back_an_expression_that_is_not_canonical(expression: Or) -> None:
+    assert parse(write_expression(expression)) == normalise(expression)
 
 
 @pytest.mark.property

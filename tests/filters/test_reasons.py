@@ -1,6 +1,7 @@
 """Why a filter matches or not: the conditions told agree with matching."""
 
 import re
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -149,6 +150,29 @@ def test_the_element_that_is_told_to_match_is_the_first_that_does(
     told = re.search(r"; x\[(\d+)\] matches: ", condition.found)
     assert (None if told is None else int(told[1])) == (which[0] if which else None)
     assert condition.holds == (bool(which) is not negated)
+
+
+def test_a_record_where_a_rule_wants_something_else_is_told() -> None:
+    event = {"items": {"sku": "A", "qty": 2}, "rows": [{"cells": {"v": 1}}]}
+    for rule, found in {
+        "any(items where sku = 'A')": "items is a record; it has items.qty, items.sku; the rule wants a list",
+        "items > 5": "items is a record; it has items.qty, items.sku; the rule wants a number",
+        "items is null": "items is a record; it has items.qty, items.sku",
+        "any(rows where any(cells where v = 1))": "rows is [{'cells': {'v': 1}}]; none of 1 element matches; "
+        "rows[0] comes closest, but not any(cells where v = 1): cells is a record; it has cells.v; "
+        "the rule wants a list",
+    }.items():
+        ((condition,),) = [one.conditions for one in reasons(parse(rule).filters, event)]
+        assert condition.found == found
+
+
+def test_times_and_decimals_in_lists_are_shown_as_others_are() -> None:
+    elements = [Time(0), Decimal("0.1000000000000000001"), {"at": Time(0), "b": [Time(0)]}]
+    ((condition,),) = [one.conditions for one in reasons(parse("'x' in a").filters, {"a": elements[:2]})]
+    at, number = "1970-01-01T00:00:00Z", "0.1000000000000000001"
+    assert condition.found.startswith(f"a is [{at}, {number}]; none of 2 elements matches")
+    ((condition,),) = [one.conditions for one in reasons(parse("'x' in a").filters, {"a": elements[2:]})]
+    assert condition.found.startswith(f"a is [{{'at': {at}, 'b': [{at}]}}]; none of 1 element matches")
 
 
 def test_conditions_on_one_attribute_are_told_each() -> None:

@@ -358,6 +358,92 @@ def test_a_record_in_some_events_and_a_list_in_others_is_told(form: str, is_cold
         ]
 
 
+@pytest.mark.parametrize("form", ["dicts", "one by one", "JSON lines", "packed"])
+def test_rules_that_ask_whether_there_is_an_attribute_are_told_of_both_shapes(form: str) -> None:
+    rules = {"no": "items is null", "yes": "items.sku is not null", "gone": "items.sku is null"}
+    events: list[dict[str, Any]] = [{"items": [{"sku": "A"}]}, {"items": {"sku": "A"}}]
+    matcher = Matcher(rules)
+    assert forms(events)[form](matcher) == [["gone"], ["no", "yes"]]
+    assert [str(one) for one in matcher.disagreements()] == [
+        "rule no (items is null) asks only whether there is 'items'; "
+        "'items' is a record in some events; it has items.sku",
+        "2 rules, such as gone (items.sku is null), ask only whether there is 'items.sku'; "
+        "'items' is a list in some events: any(items where sku = …)",
+    ]
+
+
+NESTED: list[dict[str, Any]] = [{"rows": [{"cells": [{"v": 7, "w": [{"x": 1}]}]}], "grid": [[{"v": 1}]]}]
+NESTED_SCHEMA = Schema.from_arrow(pa.Table.from_pylist(NESTED).schema)
+
+
+@pytest.mark.parametrize("form", ["dicts", "one by one", "JSON lines", "packed", "columns", "schema", "why"])
+@pytest.mark.parametrize(
+    ("rule", "advice"),
+    [
+        ("rows.cells.v > 5", "'rows' is a list: any(rows where any(cells where v = …))"),
+        ("any(rows where cells.v > 5)", "'cells' is a list: any(cells where v = …)"),
+        ("any(rows where cells.w.x > 5)", "'cells' is a list: any(cells where any(w where x = …))"),
+        ("grid.v = 1", "'grid' is a list: any(grid where any(this where v = …))"),
+    ],
+)
+def test_lists_in_lists_are_told_how_to_ask_for_what_is_in_them(form: str, rule: str, advice: str) -> None:
+    matcher = Matcher({"r": rule})
+    if form == "why":
+        assert advice in str(matcher.why("r", NESTED[0]))
+        return
+    if form == "schema":
+        (told,) = matcher.check(NESTED_SCHEMA)
+    else:
+        if form == "columns":
+            matcher.match_batch(pa.Table.from_pylist(NESTED))
+        else:
+            forms(NESTED)[form](matcher)
+        (told,) = matcher.disagreements()
+    assert str(told).endswith(f"; {advice}")
+
+
+FLAT = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"http": st.sampled_from([["x"], 5, None]), "http.status": st.integers(1, 2)}
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@pytest.mark.property
+@given(FLAT, st.sampled_from(["dicts", "JSON lines", "packed"]))
+def test_a_dotted_name_beside_a_list_is_no_other_shape(events: list[dict[str, Any]], form: str) -> None:
+    for rules in ({"r": "'x' in http"}, {"r": "http is null"}, {"r": "http.status = 1"}):
+        matcher = Matcher(rules)
+        forms(events)[form](matcher)
+        told = [one for one in matcher.disagreements() if "in some events" in one.note]
+        lists = [one for one in events if isinstance(one.get("http"), list)]
+        is_beside = any("http.status" in one for one in lists)
+        assert bool(told) is (bool(lists) and any("http.status" in one for one in events) and not is_beside)
+
+
+@pytest.mark.parametrize(
+    ("field", "meant"), [("colour", None), ("skuu", "line_items[].sku"), ("SKU", "line_items[].sku")]
+)
+def test_what_was_meant_in_a_list_is_told_by_the_last_name_alone(field: str, meant: str | None) -> None:
+    schema = Schema.from_json(
+        {
+            "additionalProperties": False,
+            "properties": {
+                "line_items": {
+                    "type": "array",
+                    "items": {"properties": {"sku": {"type": "string"}}, "additionalProperties": False},
+                }
+            },
+        }
+    )
+    fitting = Fitting(schema)
+    fitting.see({"line_items": [{field: 1}]})
+    (told,) = events_that_misfit(fitting, 1)
+    assert (told.problem, told.attribute, told.suggestion) == ("unlisted", f"line_items[].{field}", meant)
+
+
 # Sentences about elements
 
 

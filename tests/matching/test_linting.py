@@ -199,6 +199,18 @@ def test_a_schema_writes_the_values_that_it_lists() -> None:
         ("not (x <= 1 or x >= 0) or y = 2 or false", ["x > 1 and x < 0", "false"]),
         ("x = 1 or x between 5 and 2", ["x between 5 and 2"]),
         ("y = 1 or (x = 1 and (x = 2 or z = 3) and not z = 4)", ["x = 2"]),
+        (
+            "'eu' in tags and x > 1 and x < 0 or y = 2",
+            ["'eu' in tags and x > 1 and x < 0"],
+        ),
+        (
+            "any(items where qty > 2 and qty < 1) or y = 2",
+            ["any(items where false)"],
+        ),
+        (
+            "not (not any(items where a.b = 1 or any(c) > 2) or x >= 0 or x < 0) or y = 2",
+            ["any(items where a.b = 1 or any(c where this > 2)) and x < 0 and x >= 0"],
+        ),
         ("x = 1 or y = 2", []),
         ("x = 1 and (y = 2 or z = 3)", []),
     ],

@@ -15,6 +15,7 @@ from penstock.cli.progress import progress, telling
 from penstock.cli.schema_files import read_schema
 from penstock.cli.sources import Source, size_of_all, sources
 from penstock.cli.subscriptions import Fault, Place, Reading, read_subscriptions
+from penstock.errors import printable
 from penstock.matching.linting import CHECKS, LEVELS, Rules, lint
 from penstock.model.schema import Schema
 
@@ -28,6 +29,9 @@ def run(options: argparse.Namespace) -> int:
     schema = None if options.schema is None else read_schema(options.schema)
     with _collecting_nothing():
         report = _look(files, Reading(language_of(options)), schema)
+    if not report.rules:
+        paths = ", ".join("standard input" if source.path == "-" else source.path for source in files)
+        sys.stderr.write(f"penstock: warning: no rules in {printable(paths)}\n")
     with whole_output(options.output) as write:
         for part in WRITERS[options.format](report):
             write(part.encode())

@@ -60,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
         unmatchable.refuse(plain_names(matcher.names))
     else:
         matcher = load(rules, Reading(language_of(options)), schema=schema, unmatchable=unmatchable)
+    if not len(matcher):
+        _nothing("rules", options.subscriptions, strict=options.strict)
     if families:
         # What somebody says of an attribute goes before what rules and schemas do.
         matcher.texts = matcher.texts._replace(never=matcher.texts.never.union(families))
@@ -91,6 +93,8 @@ def run(options: argparse.Namespace) -> int:
                 write(answering.answer(error.good))
             raise
         # Before the output takes its place: with --strict there is none.
+        if not matcher.observed.events:
+            _nothing("events", options.events, strict=options.strict)
         disagreements = reporting.end()
     if tally is not None:
         # As text they have been told on standard error.
@@ -319,6 +323,14 @@ def _report(
         ways = f"{len(notes):,} way{'' if len(notes) == 1 else 's'}"
         end = "" if written else "; nothing is written"
         raise DisagreementError(f"--strict: rules and events disagree in {ways}{end}")
+
+
+def _nothing(what: str, paths: Sequence[str], *, strict: bool) -> None:
+    """Say that files have no rules, or no events, at all: with `strict`, as an error."""
+    text = f"no {what} in {', '.join('standard input' if path == '-' else path for path in paths)}"
+    if strict:
+        raise DisagreementError(f"--strict: {text}; nothing is written")
+    sys.stderr.write(f"penstock: warning: {printable(text)}\n")
 
 
 _LOOK_S: Final = 10.0

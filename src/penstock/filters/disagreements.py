@@ -225,6 +225,8 @@ def _sentence_of_some(found: Disagreement, name: str, asked: str) -> str:
     if found.problem == "value":
         unlisted = f"{values}, but the schema lists {found.detail}"
         return f"{unlisted}; {rules} {_verb(found, 'name')} it" if found.rules else unlisted
+    if not found.asked:
+        return f"{rules} {_verb(found, 'ask')} only whether there is {name}"
     if not found.seen:
         take, family = _verb(found, "take"), " or a ".join(found.asked)
         return f"{rules} {take} {name} for a {family}, which it is not in all events"
@@ -348,7 +350,7 @@ class Rules:
     ) -> list[Disagreement]:
         """All disagreements, in the order of attributes; `more` has fields by attribute.
 
-        `lists`: which of the names are lists.
+        `lists`: which of the names are lists, and the places of lists in these.
         """
         made = []
         for (name, problem), (families, ids, count) in sorted(self._found.items()):
@@ -379,10 +381,25 @@ def of_records(name: str, lists: Collection[str], where: str = "") -> str:
     dot = name.find(".")
     while dot >= 0:
         if name[:dot] in lists:
-            ask = f"any({name[:dot]:.80} where {name[dot + 1 :]:.80} = …)"
+            ask = _asking(name[:dot], name[:dot], name[dot + 1 :], lists)
             return f"{name[:dot]!r:.80} is a list{where}: {ask}"
         dot = name.find(".", dot + 1)
     return ""
+
+
+def _asking(place: str, name: str, field: str, lists: Collection[str]) -> str:
+    """How to ask for a field of what is in a list, which has a place and a name there. Lists may be in it."""
+    inner = place + "[]"
+    asked = f"{field:.80} = …"
+    if inner in lists:
+        asked = _asking(inner, ELEMENT, field, lists)
+    else:
+        dot = field.find(".")
+        while dot >= 0 and f"{inner}.{field[:dot]}" not in lists:
+            dot = field.find(".", dot + 1)
+        if dot >= 0:
+            asked = _asking(f"{inner}.{field[:dot]}", field[:dot], field[dot + 1 :], lists)
+    return f"any({name:.80} where {asked})"
 
 
 def is_in_vain(kinds: Collection[Kind], families: Collection[Family]) -> bool:

@@ -86,6 +86,15 @@ def _remember(asked: Condition, predicate: "Predicate") -> None:
     _PREDICATES[asked] = predicate
 
 
+def text_of(asked: object) -> Condition:
+    """The text of what elements are asked for, however a constraint has it."""
+    if isinstance(asked, str):
+        return asked
+    from penstock.filters.parsing import as_predicate
+
+    return as_predicate(asked).to_sql()  # type: ignore[arg-type]  # which refuses what it does not know
+
+
 def filters_of(asked: Condition) -> "tuple[Filter, ...]":
     """The alternatives of a condition."""
     return predicate_of(asked).filters

@@ -16,7 +16,7 @@ from penstock.filters import html, lists
 from penstock.filters.asked import attributes_in, families_at
 from penstock.filters.constraint import Constraint
 from penstock.filters.describe import describe_filter, describe_states
-from penstock.filters.disagreements import of_records, suggestion
+from penstock.filters.disagreements import fields_of, of_records, suggestion
 from penstock.filters.expression import And, Expression, Or
 from penstock.filters.filter import Clause, Filter
 from penstock.filters.languages.sql import write_expression, write_name
@@ -26,6 +26,7 @@ from penstock.model.events import Event, Unsupported, as_event, with_times
 from penstock.model.names import Id
 from penstock.model.nesting import nest_list
 from penstock.model.places import Place, in_order, inside, split
+from penstock.model.shapes import lists_in
 from penstock.model.values import Family, List, Time, Value, family_of, time_in
 
 _VALUE_SHOWN: Final = 80
@@ -194,9 +195,12 @@ def _found(name: str, states: ValueSet, attributes: Mapping[str, Value]) -> str:
     written = write_name(name)
     value = attributes.get(name)
     if value is None:
-        is_list = of_records(name, [known for known, given in attributes.items() if type(given) is tuple])
+        is_list = of_records(name, set(lists_in(attributes)))
         if is_list:
             return f"{written} is missing; {is_list}"
+        if fields := fields_of(name, attributes):
+            wanted = f"; the rule wants a {states.kind.label}" if isinstance(states.kind, Family) else ""
+            return f"{written} is a record; it has {', '.join(map(write_name, fields))}{wanted}"
         meant = None if states.kind is Presence.ABSENT else suggestion(name, list(attributes))
         hint = "" if meant is None else f"; the event has {write_name(meant)}"
         return f"{written} is missing{hint}"
@@ -208,10 +212,18 @@ def _found(name: str, states: ValueSet, attributes: Mapping[str, Value]) -> str:
 
 def shown(value: Value) -> str:
     """A value as messages show it."""
-    if isinstance(value, Time):
-        text = str(value)
-    elif type(value) is tuple:
-        text = repr(nest_list(value))
-    else:
-        text = write_number(value) if isinstance(value, ExactDecimal) else repr(value)
+    text = _written(nest_list(value) if type(value) is tuple else value)
     return text if len(text) <= _VALUE_SHOWN else f"{text[:_VALUE_SHOWN]}…"
+
+
+def _written(value: object) -> str:
+    """A value, or what is in a list, as text."""
+    if isinstance(value, Time):
+        return str(value)
+    if isinstance(value, ExactDecimal):
+        return write_number(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name!r}: {_written(inner)}' for name, inner in value.items())}}}"
+    return repr(value)

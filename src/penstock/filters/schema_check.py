@@ -21,7 +21,7 @@ from penstock.filters.filter import Filter
 from penstock.filters.valuesets import Presence
 from penstock.model.fitting import Fitting
 from penstock.model.names import Id
-from penstock.model.places import written
+from penstock.model.places import place_above, written
 from penstock.model.schema import Attribute, Schema
 from penstock.model.values import Family
 
@@ -72,7 +72,9 @@ def report_by(
         seen={name: {family.label: 0 for family in sorted(one.families)} for name, one in attributes.items()},
         detail={name: one.type for name, one in attributes.items()},
         pace=pace,
-        lists={name for name, one in known.items() if Family.LIST in one.families} if rules else (),
+        lists={written(place) for place, one in schema.places() if Family.LIST in one.families}
+        if rules
+        else (),
     )
     for lists, some in rules.inside.items():
         elements = elements_at(schema, lists)
@@ -155,10 +157,18 @@ def events_that_misfit(
         )
         if name in attributes
         else Disagreement(
-            name, "unlisted", (), seen, 0, (), events=events, suggestion=suggestion(name, attributes)
+            name, "unlisted", (), seen, 0, (), events=events, suggestion=_meant(name, attributes)
         )
         for name, seen in fitting.misfits()
     ]
+
+
+def _meant(name: str, names: Collection[str]) -> str | None:
+    """The place that was perhaps meant: one in the same list, whose own name is much alike."""
+    above = place_above(name)
+    own = {known.removeprefix(above): known for known in names if place_above(known) == above}
+    meant = suggestion(name.removeprefix(above), own)
+    return None if meant is None else own[meant]
 
 
 def listed_by(attribute: Attribute) -> str:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from penstock.matching.store import Snapshot
 
 _OF_VALUES = ("misfit", "value")
+_OF_LISTS: frozenset[Kind] = frozenset({Family.LIST, Presence.EXISTS, Presence.ABSENT})
 _KINDS = 16
 _KIND_OF: dict[int, Kind] = {
     **{int(family): family for family in Family},
@@ -108,7 +109,7 @@ def disagreements(
         if kept and {Family.TIME, Family.STRING} <= kinds:
             problems.append("texts")
             found = found._replace(kept=kept)
-        other = _other_shape(name, kinds, found, known, observed.lists)
+        other = _other_shape(name, kinds, found, known, observed)
         if other:
             shapes[name] = other
             if found.families and "mixed" not in problems:
@@ -127,7 +128,7 @@ def disagreements(
         problems = [
             problem
             for problem in at_issue[number]
-            if _concerns(problem, kinds, seen[name]) and not (is_told and problem == "family")
+            if _concerns(problem, kinds, seen[name], name in shapes) and not (is_told and problem == "family")
         ]
         if concerning is None:
             count, some = len(ids), [snapshot.ids.get(int(one)) for one in ids[:ids_max] if problems]
@@ -391,13 +392,13 @@ def _problems(name: str, kinds: set[Kind], seen: _Seen, known: set[str]) -> list
     return found
 
 
-def _other_shape(name: str, kinds: set[Kind], seen: _Seen, known: set[str], lists: Collection[str]) -> str:
+def _other_shape(name: str, kinds: set[Kind], seen: _Seen, known: set[str], observed: Observed) -> str:
     """How some events have an attribute that others have as rules take it: a list that is a record there, or
-    an attribute of a record that is a list there."""
-    if Family.LIST in kinds and Family.LIST in seen.families:
-        fields = fields_of(name, known)
+    an attribute of a record that is a list there. A list beside such names is neither."""
+    if Family.LIST in seen.families and not kinds.isdisjoint(_OF_LISTS):
+        fields = () if name in observed.beside else fields_of(name, known)
         return f"{name!r:.80} is a record in some events; it has {', '.join(fields)}" if fields else ""
-    return of_records(name, lists, " in some events")
+    return of_records(name, observed.lists.keys() - observed.beside, " in some events")
 
 
 def _is_sure(problem: Problem, looked: int, observed: Observed, patience: int) -> bool:
@@ -408,15 +409,15 @@ def _is_sure(problem: Problem, looked: int, observed: Observed, patience: int) -
     return looked >= patience or problem not in ("unknown", "family", "null")
 
 
-def _concerns(problem: Problem, kinds: set[Kind], seen: _Seen) -> bool:
-    """Whether a rule that asks for this is one of those concerned."""
+def _concerns(problem: Problem, kinds: set[Kind], seen: _Seen, has_shapes: bool) -> bool:
+    """Whether a rule that asks for this is one of those concerned. `has_shapes`: see `_other_shape`."""
     if problem == "family":
         return is_in_vain(kinds, seen.families)
     if problem == "texts":
         return Family.TIME in kinds
     if problem == "null":
         return kinds != {Presence.ABSENT}
-    return problem != "mixed" or any(isinstance(kind, Family) for kind in kinds)
+    return problem != "mixed" or has_shapes or any(isinstance(kind, Family) for kind in kinds)
 
 
 def _kinds_of(mask: int) -> set[Kind]:

@@ -97,14 +97,18 @@ def disagreements_inside(
     rules = Rules(ids_max)
     look_inside(snapshot, judge, rules, ids_max, concerning)
     found: list[Disagreement] = []
+    outer = list(snapshot.sample.observed.lists)
     for lists, some in sorted(rules.inside.items()):
         known = seen[lists].known
+        above = written((*lists, ""))
+        inner = {place.removeprefix(above) for place in outer if place.startswith(above)}
         reported = some.report(
             known,
             seen=seen[lists].shown(some.problems),
             events=dict.fromkeys((name for name, _problem in some.problems), events),
             skipped=seen[lists].skipped,
             detail=seen[lists].details,
+            lists=inner,
         )
         found += [in_lists(lists, one, known) for one in reported]
     return found

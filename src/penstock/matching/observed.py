@@ -22,10 +22,11 @@ from penstock.matching.batch import DECIMAL, DOUBLE, FALSE, INTEGER, LIST, NAN, 
 from penstock.matching.kernels.jit import direct
 from penstock.matching.kernels.observe import STATES, count_values
 from penstock.model.arrow_layouts import is_arrow_list, plain_type
-from penstock.model.events import Skipping, decode_object, is_list
+from penstock.model.events import Skipping, decode_object
 from penstock.model.limits import ATTRIBUTES_MAX, NAME_LENGTH_MAX, NESTING_MAX
 from penstock.model.packed import decode_event
-from penstock.model.places import Place
+from penstock.model.places import Place, outermost
+from penstock.model.shapes import lists_in, names_in
 from penstock.model.values import Family
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ class Observed:
         self.had_json = self.had_others = False
         """Whether events came as JSON lines, whose numbers are doubles, and in other forms."""
         self.lists: dict[str, None] = {}
-        """Those of the names that were lists with elements in some event."""
+        """Those of the names that were lists with elements in some event, and the places of lists in them."""
+        self.beside: set[str] = set()
+        """Those of the lists beside which an event had names of a record: `http` and `http.status`."""
         self.skipping = Skipping(threading.Lock())
         """What to pass as `unsupported` so that values that are left out are counted."""
         self._kept: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -195,7 +198,7 @@ class Observed:
         """The same when attributes have other numbers; those that have none (-1) are left out."""
         made = Observed()
         made.events, made.names, made.skipping = self.events, self.names, self.skipping
-        made._next, made.lists = self._next, self.lists
+        made._next, made.lists, made.beside = self._next, self.lists, self.beside
         made.had_json, made.had_others = self.had_json, self.had_others
         began = {int(number_of[number]): events for number, events in self._began.items()}
         for place, text in list(self._examples.items()):
@@ -223,8 +226,11 @@ class Observed:
         return self.events >= self._next and len(self.names) < NAMES_MAX
 
     def look(self, names: Iterable[str], lists: Iterable[str] = ()) -> None:
-        """Remember the names of some events, and which of them are lists."""
+        """Remember the names of an event, or of a table, and which of them are lists."""
         self._next = self.events + self.events // 4 + 1
+        names, lists = list(names), set(lists)
+        if lists:
+            self.beside |= lists & _records_of(names)
         for name in names:
             if len(self.names) >= NAMES_MAX:
                 return
@@ -232,7 +238,7 @@ class Observed:
             if len(name) <= NAME_LENGTH_MAX:
                 self.names[name] = None
         for name in lists:
-            if name in self.names:
+            if outermost(name) in self.names and len(self.lists) < NAMES_MAX:
                 self.lists[name] = None
 
     def look_at_lines(self, lines: bytes | bytearray | memoryview) -> None:
@@ -256,7 +262,7 @@ class Observed:
         """Remember the names of a table's columns."""
         self.had_others = True
         if self.is_curious:
-            lists = (name for name, kind in _leaves_of(schema, "", 0) if is_arrow_list(kind))
+            lists = (place for name, kind in _leaves_of(schema, "", 0) for place in _lists_of(name, kind, 0))
             self.look((name for name, _kind in _leaves_of(schema, "", 0)), lists)
 
     def looking(self, events: Iterable[Any]) -> Iterator[Any]:
@@ -273,24 +279,15 @@ _LINE_BYTES: Final = 16_384
 """Of JSON lines whose names are looked at."""
 
 
-def names_in(event: Mapping[Any, object], prefix: str = "", depth: int = 0) -> Iterator[str]:
-    """The names of an event's attributes, whether their values have a family or not."""
-    for name, value in event.items():
-        path = f"{prefix}{name}"
-        if isinstance(value, Mapping) and value and depth < NESTING_MAX:
-            yield from names_in(value, path + ".", depth + 1)
-        else:
-            yield path
-
-
-def lists_in(event: Mapping[Any, object], prefix: str = "", depth: int = 0) -> Iterator[str]:
-    """The names of those of an event's attributes that are lists with elements."""
-    for name, value in event.items():
-        path = f"{prefix}{name}"
-        if isinstance(value, Mapping) and depth < NESTING_MAX:
-            yield from lists_in(value, path + ".", depth + 1)
-        elif is_list(value) and any(element is not None for element in value):
-            yield path
+def _records_of(names: Iterable[str]) -> set[str]:
+    """What the names would be attributes of, if dots stand for records."""
+    found = set()
+    for name in names:
+        dot = name.find(".")
+        while dot >= 0:
+            found.add(name[:dot])
+            dot = name.find(".", dot + 1)
+    return found
 
 
 def _events_in_lines(lines: bytes) -> Iterator[Mapping[str, object]]:
@@ -311,3 +308,17 @@ def _leaves_of(fields: Any, prefix: str, depth: int) -> "Iterator[tuple[str, pa.
             yield from _leaves_of(kind, f"{prefix}{field.name}.", depth + 1)
         else:
             yield prefix + field.name, kind
+
+
+def _lists_of(name: str, kind: "pa.DataType", depth: int) -> Iterator[str]:
+    """The places of lists: a column that is one, and those in its elements."""
+    import pyarrow as pa
+
+    if is_arrow_list(kind):
+        yield name
+        of_elements = plain_type(kind.value_type)
+        if depth < NESTING_MAX and pa.types.is_struct(of_elements):
+            for inner, of_inner in _leaves_of(of_elements, f"{name}[].", depth + 1):
+                yield from _lists_of(inner, of_inner, depth + 1)
+        elif depth < NESTING_MAX:
+            yield from _lists_of(f"{name}[]", of_elements, depth + 1)

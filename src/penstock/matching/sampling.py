@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from penstock.matching.batch import Batch
 from penstock.matching.encode import BatchBuilder
-from penstock.matching.observed import Observed, lists_in
+from penstock.matching.observed import Observed
+from penstock.model.shapes import lists_in
 from penstock.model.values import Value
 
 _ROWS: Final = 512

@@ -44,6 +44,12 @@ def outermost(text: str) -> str:
     return text.partition(_IN_LIST)[0]
 
 
+def place_above(text: str) -> str:
+    """What stands before the own name of a place, as texts write it: `items[].` before `sku`."""
+    above, bracket, _name = text.rpartition(_IN_LIST + ".")
+    return above + bracket
+
+
 def in_order(places: Iterable[Place]) -> list[Place]:
     """Places sorted: attributes of events first."""
     return sorted(places, key=lambda place: (1, place) if isinstance(place, tuple) else (0, (place,)))

@@ -20,7 +20,7 @@ from penstock.filters.constraint import OPPOSITES, Constraint
 from penstock.filters.describe import describe
 from penstock.filters.expression import And, Expression, Not, Or, normalise
 from penstock.filters.languages.literals import check_text
-from penstock.filters.lists import predicate_of
+from penstock.filters.lists import predicate_of, text_of
 from penstock.filters.predicate import Predicate
 from penstock.filters.work import Work
 from penstock.model.decimals import Number, read_number, write_number
@@ -192,7 +192,7 @@ def _plain(expression: Expression) -> object:
     assert isinstance(expression, Constraint)  # noqa: S101 - canonical forms have no Not
     plain: dict[str, object] = {"attribute": expression.attribute, "op": expression.operator}
     if expression.operator.endswith("any"):
-        plain["value"] = _plain(describe(predicate_of(expression.value)))
+        plain["value"] = _plain(describe(predicate_of(text_of(expression.value))))
     elif expression.operator not in ("exists", "absent"):
         value = expression.value
         plain["value"] = [_plain_value(v) for v in value] if isinstance(value, tuple) else _plain_value(value)

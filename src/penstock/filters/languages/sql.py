@@ -518,7 +518,7 @@ def _write_constraint(constraint: Constraint) -> str:
     if operator.endswith("regexp"):
         return f"{operator.removesuffix('regexp')}regexp_like({name}, {write_literal(constraint.value)})"
     if operator.endswith("any"):
-        return _write_any(name, operator.removesuffix("any"), constraint.value)
+        return _write_any(name, operator.removesuffix("any"), lists.text_of(constraint.value))
     write_value = _VALUE_WRITERS.get(operator.removeprefix("not "))
     if write_value is not None:
         negation = "not " if operator.startswith("not ") else ""
