@@ -1,5 +1,8 @@
 """What computed attributes ask for, told by their names without constants."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +10,9 @@ from hypothesis import strategies as st
 
 from penstock import Matcher, parse
 from penstock.filters.asked import conditions_inside, families_at, kinds_in
-from penstock.filters.expression import normalise
+from penstock.filters.expression import Expression, normalise
+from penstock.filters.filter import Filter
+from penstock.filters.predicate import Predicate
 from penstock.matching import behind as behind_module
 from penstock.matching.behind import behind, shape_of
 from penstock.matching.computed import filter_of, is_computed, lowered, name_of
@@ -17,7 +22,7 @@ from strategies import all_constraints, expressions
 NAMES = ("x", "a 1", "a 2", "b.c", "x1", "x2", 'q"5', "it's", "`")
 
 
-def computed_names(predicate):
+def computed_names(predicate: Predicate) -> Iterator[str]:
     """The computed attributes by which tables would hold the filters of a predicate."""
     for f in predicate.filters:
         if f.clauses:
@@ -27,8 +32,8 @@ def computed_names(predicate):
 
 
 @given(st.lists(expressions(all_constraints(NAMES)), min_size=1, max_size=8))
-def test_names_of_one_shape_ask_for_the_same(written):
-    known = {}
+def test_names_of_one_shape_ask_for_the_same(written: list[Expression]) -> None:
+    known: dict[str, Any] = {}
     for expression in written:
         for name in computed_names(normalise(expression)):
             f = filter_of(name)
@@ -38,7 +43,7 @@ def test_names_of_one_shape_ask_for_the_same(written):
             assert (found.kinds, list(found.inside), found.families) == asked
 
 
-def shape(text):
+def shape(text: str) -> str:
     (name,) = computed_names(parse(text))
     return shape_of(name)
 
@@ -52,7 +57,7 @@ def shape(text):
         ("any(items where qty in (1, 2))", "any(items where qty in (4, 5, 6))"),
     ],
 )
-def test_constants_are_no_part_of_a_shape(one, other):
+def test_constants_are_no_part_of_a_shape(one: str, other: str) -> None:
     assert shape(one) == shape(other)
 
 
@@ -66,17 +71,18 @@ def test_constants_are_no_part_of_a_shape(one, other):
         ("any(items where at > timestamp '2024-01-01')", "any(items where at > '2024-01-01')"),
     ],
 )
-def test_names_and_kinds_are_part_of_a_shape(one, other):
+def test_names_and_kinds_are_part_of_a_shape(one: str, other: str) -> None:
     assert shape(one) != shape(other)
 
 
-def test_a_look_parses_one_condition_of_each_shape(warm_kernels, monkeypatch):
+@pytest.mark.usefixtures("warm_kernels")
+def test_a_look_parses_one_condition_of_each_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = Matcher((i, f"any(items where qty > {i}) and (x = {i} or y = {i})") for i in range(300))
     matcher.warns = False
     matcher.match_batch([{"items": [{"qty": -1}], "x": -1}] * 10)
-    parsed = []
+    parsed: list[str] = []
 
-    def count(name):
+    def count(name: str) -> Filter:
         parsed.append(name)
         return filter_of(name)
 
@@ -92,13 +98,19 @@ def test_a_look_parses_one_condition_of_each_shape(warm_kernels, monkeypatch):
     assert len(parsed) < 10
 
 
-def test_a_look_reads_the_conditions_of_all_rules_once(warm_kernels, monkeypatch):
+@pytest.mark.usefixtures("warm_kernels")
+def test_a_look_reads_the_conditions_of_all_rules_once(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = Matcher((i, f"any(items where qtty > {i})") for i in range(300))
     matcher.warns = False
     matcher.match_batch([{"items": [{"qty": 1}]}] * 10)
-    calls = []
+    calls: list[int] = []
     unique = np.unique
-    monkeypatch.setattr(np, "unique", lambda *args, **more: calls.append(1) or unique(*args, **more))
+
+    def count(*args: Any, **more: Any) -> Any:
+        calls.append(1)
+        return unique(*args, **more)
+
+    monkeypatch.setattr(np, "unique", count)
     (found,) = matcher.disagreements()
     assert (found.attribute, found.rules) == ("items[].qtty", 300)
     assert len(calls) < 30
