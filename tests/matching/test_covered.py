@@ -37,6 +37,8 @@ ELEMENTS = st.sampled_from(
         "qty >= 2 and sku = 'a'",
         "sku like 'a%'",
         "sku != 'a'",
+        "qty != 2",
+        "qty not in (1, 2)",
         "sku is null",
         "this = 'x'",
         "true",
@@ -197,6 +199,12 @@ class TestCoverIndex:
             assert sorted(numbers.tolist()) == list(range(at // 60 * 60, at + 1))
         # Nothing is tried on the elements of others.
         assert not index._boxes._computed
+
+    def test_single_values_that_elements_lack_are_told_apart_without_comparing_them(self) -> None:
+        predicates = [parse(f"any(items where qty != {k})") for k in range(60)]
+        specials = [*predicates, parse("any(items where qty not in (3, 7, 99))")]
+        found = [sorted(numbers.tolist()) for numbers in CoverIndex(predicates).candidates(specials)]
+        assert found == [*([k] for k in range(60)), [3, 7]]
 
     def test_many_are_looked_up_in_slices(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cover_index, "_ROWS", 2)

@@ -165,7 +165,7 @@ class CoverIndex:
         if not self._lacking:
             return []
         found: list[int] = []
-        for name, states in special.filters[0].conditions.items():
+        for name, states in _coordinates(special.filters[0]):
             for point in excluded_points(states) or ():
                 found += self._lacking.get((name, point), ())
         return found
@@ -262,6 +262,13 @@ def inner_of(name: str, states: ValueSet) -> dict[str, ValueSet] | None:
     return None if is_long or is_nested else found
 
 
+def _coordinates(f: Filter) -> Iterator[tuple[str, ValueSet]]:
+    """What a filter asks of attributes, and of those of elements."""
+    for name, states in f.conditions.items():
+        yield name, states
+        yield from (inner_of(name, states) or {}).items()
+
+
 def _inner(f: Filter) -> bool:
     """Whether some condition of a filter is looked up by what it asks of elements."""
     return any(inner_of(name, states) is not None for name, states in f.conditions.items())
@@ -298,7 +305,7 @@ def _lacked(f: Filter) -> list[tuple[str, Point]]:
     """Some values that a filter lacks of attributes of which it asks for nearly all values."""
     return [
         (name, point)
-        for name, states in f.conditions.items()
+        for name, states in _coordinates(f)
         if is_open(states)
         for point in states.cuts[1 : 2 * _LACKED : 2]
     ]
@@ -323,6 +330,7 @@ def _row_of(f: Filter, *, is_first: bool) -> list[Row]:
         if not _put_states(row, name, states):
             return []
         row.update(_row_of_element(name, states) or {})
+    for name, states in _coordinates(f):
         if isinstance(states.kind, Family) and (not is_first or excluded_points(states) is None):
             row[_WIDE + name] = True
     return [row]

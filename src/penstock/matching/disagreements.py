@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.filters.asked import Kind, Lists, families_at, kinds_in
+from penstock.filters.asked import Kind, Lists
 from penstock.filters.disagreements import (
     IDS_SHOWN,
     Basis,
@@ -26,11 +26,11 @@ from penstock.filters.disagreements import (
     of_records,
     suggestion,
 )
-from penstock.filters.filter import Filter
 from penstock.filters.reasons import shown
 from penstock.filters.schema_check import listed_by, problem_by, report_by
 from penstock.filters.valuesets import Presence
 from penstock.matching.batch import DECIMAL, DOUBLE, INTEGER, LIST
+from penstock.matching.behind import Behind, behind
 from penstock.matching.columns import PATTERN_ONLY
 from penstock.matching.computed import filter_of, is_computed
 from penstock.matching.exact_cuts import only_inexact
@@ -158,7 +158,9 @@ def inexact(snapshot: "Snapshot | PlainSnapshot", observed: Observed, ids_max: i
     asked: dict[int, tuple[str, str]] = {}
     counts = observed.counts(len(names))
     for text, number in names:
-        for name, states in filter_of(text).conditions.items() if is_computed(text) else ():
+        if not is_computed(text) or not behind(text).has_numbers:
+            continue
+        for name, states in filter_of(text).conditions.items():
             literal, values = only_inexact(states), counts[snapshot.names[name]]
             if literal is not None and (values[INTEGER] or values[DOUBLE]) and not values[DECIMAL]:
                 asked[number] = name, write_number(literal)
@@ -427,7 +429,7 @@ def _kinds_of(mask: int) -> set[Kind]:
 def _asked(
     snapshot: "Snapshot | PlainSnapshot",
     attributes: int,
-    inside: Callable[[Filter], None] = lambda _filter: None,
+    inside: Callable[[Behind], None] = lambda _behind: None,
 ) -> dict[int, set[Kind]]:
     """What living filters ask for of each attribute, by number. `inside` is shown what computed attributes
     stand for."""
@@ -446,8 +448,9 @@ def _asked(
     texts = list(snapshot.names)
     for number in computed:
         del found[number]
-        inside(filter_of(texts[number]))
-        for name, kinds in kinds_in([filter_of(texts[number])]).items():
+        asked = behind(texts[number])
+        inside(asked)
+        for name, kinds in asked.kinds.items():
             found.setdefault(snapshot.names[name], set()).update(kinds)
     return found
 
@@ -457,8 +460,8 @@ def families_of(snapshot: "Snapshot | PlainSnapshot") -> dict[Place, set[Family]
     names = list(snapshot.names)
     found: dict[Place, set[Family]] = {}
 
-    def see(f: Filter) -> None:
-        for place, families in families_at([f]).items():
+    def see(asked: Behind) -> None:
+        for place, families in asked.families.items():
             if not isinstance(place, str):
                 found.setdefault(place, set()).update(families)
 
@@ -538,7 +541,7 @@ def _wanted_kinds(
 ) -> dict[int, int]:
     """Of what a computed attribute stands for: the attributes wanted, and the kinds asked for as bits."""
     found = {}
-    for inner, kinds in kinds_in([filter_of(name)]).items():
+    for inner, kinds in behind(name).kinds.items():
         number = snapshot.names[inner]
         if number < len(wanted) and wanted[number]:
             found[number] = sum(1 << int(kind) for kind in kinds)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.filters.asked import Kind, Lists, conditions_inside
+from penstock.filters.asked import Kind, Lists
 from penstock.filters.disagreements import (
     Disagreement,
     Problem,
@@ -21,8 +21,9 @@ from penstock.filters.disagreements import (
 )
 from penstock.filters.schema_check import elements_at, problem_inside
 from penstock.filters.valuesets import Presence
+from penstock.matching.behind import Behind, behind
 from penstock.matching.columns import NEVER
-from penstock.matching.computed import filter_of, is_computed
+from penstock.matching.computed import is_computed
 from penstock.matching.observed import families_of_states
 from penstock.model.events import Skipping
 from penstock.model.names import Id
@@ -180,23 +181,28 @@ def _kept(snapshot: "Snapshot", lists: Lists) -> dict[Place, int]:
 
 def _conditions(
     snapshot: "Snapshot | PlainSnapshot",
-) -> Iterator[tuple[Lists, dict[str, set[Kind]], NDArray[np.int64]]]:
-    """Each condition on the elements of a list, as what it asks for, with the rules that have it."""
+) -> Iterator[tuple[Lists, Mapping[str, set[Kind]], NDArray[np.int64]]]:
+    """Conditions on the elements of a list, as what they ask for, with the rules that have them."""
     from penstock.matching.disagreements import conditions_of
 
-    asked: dict[int, list[tuple[Lists, dict[str, set[Kind]]]]] = {}
+    # Conditions that differ in constants only are one: there may be hundreds of thousands.
+    shapes: dict[int, int] = {}
+    asked: list[Behind] = []
     # A copy: names come while this is looked at.
-    for text, number in list(snapshot.names.items()):
-        if is_computed(text) and (inside := list(conditions_inside([filter_of(text)]))):
-            asked[number] = inside
+    names = list(snapshot.names.items())
+    shape_of = np.full(len(names) + 1, -1, np.int64)
+    for text, number in names:
+        if is_computed(text) and (known := behind(text)).inside:
+            shape_of[number] = shapes.setdefault(id(known), len(asked))
+            if len(shapes) > len(asked):
+                asked.append(known)
     if not asked:
         return
-    is_asked = np.zeros(max(asked) + 2, np.bool_)
-    is_asked[list(asked)] = True
     for ids, attribute, kind in conditions_of(snapshot):
+        shape = shape_of[np.minimum(attribute, len(names))]
         # What nothing can match stands under the first of all attributes.
-        some = np.flatnonzero(is_asked[np.minimum(attribute, len(is_asked) - 1)] & (kind != NEVER))
-        for number in np.unique(attribute[some]).tolist():
-            mine = np.unique(ids[some][attribute[some] == number]).astype(np.int64)
-            for lists, kinds in asked[number]:
-                yield lists, kinds, mine
+        some = np.flatnonzero((shape >= 0) & (kind != NEVER))
+        some = some[np.argsort(shape[some], kind="stable")]
+        for mine in np.split(some, np.flatnonzero(np.diff(shape[some])) + 1) if len(some) else ():
+            for lists, kinds in asked[shape[mine[0]]].inside:
+                yield lists, kinds, np.unique(ids[mine]).astype(np.int64)

@@ -24,8 +24,9 @@ from penstock.filters.asked import families_at
 from penstock.filters.filter import Filter
 from penstock.filters.lists import attributes_of
 from penstock.matching.batch import STRING, TIME, ArrowLists, Batch, with_lists
+from penstock.matching.behind import behind
 from penstock.matching.columns import NEVER, PATTERN_ONLY
-from penstock.matching.computed import filter_of, is_computed
+from penstock.matching.computed import is_computed
 from penstock.model.events import list_with_times, with_times
 from penstock.model.places import Place, in_order, inside, split
 from penstock.model.schema import Schema
@@ -482,7 +483,7 @@ class AskedTimes:
         for name in filter(is_computed, latest):
             asked = [
                 (place, family)
-                for place, families in families_at([filter_of(name)]).items()
+                for place, families in behind(name).families.items()
                 for family in (Family.TIME, Family.STRING)
                 if family in families
             ]
