@@ -58,7 +58,7 @@ def test_no_subscriptions_can_be_compiled_too(capsysbinary: Capture) -> None:
     assert compile_rules() == 0
     assert capsysbinary.readouterr().out.startswith(b"rules: 0 filters under 0 ids, ")
     assert match() == 0
-    assert capsysbinary.readouterr() == (b"", b"")
+    assert capsysbinary.readouterr() == (b"", b"penstock: warning: no rules in rules\n")
 
 
 def test_compiling_reads_what_match_reads(monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture) -> None:

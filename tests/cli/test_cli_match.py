@@ -161,9 +161,14 @@ def test_nothing_that_matches_is_an_empty_output(
     empty, header = tmp_path / "empty.jsonl", tmp_path / "header.csv"
     empty.write_text("")
     header.write_text("id,filter\n")
-    assert match(capsysbinary, empty, files[1]) == {}
-    assert match(capsysbinary, header, files[1]) == {}
-    assert match(capsysbinary, files[0], empty) == {}
+    for rules, events, what, path in (
+        (empty, files[1], "rules", empty),
+        (header, files[1], "rules", header),
+        (files[0], empty, "events", empty),
+    ):
+        assert main(["match", "--subscriptions", str(rules), "--events", str(events)]) == 0
+        told = f"penstock: warning: no {what} in {path}\n".encode()
+        assert capsysbinary.readouterr() == (b"", told)
 
 
 @pytest.mark.parametrize("kind", sorted(WRITERS))
