@@ -25,6 +25,11 @@ PORT = re.compile(r"(?<=127\.0\.0\.1:)(74\d\d)\b")
 KEYS = {"^C": signal.SIGINT, "^\\": signal.SIGQUIT}
 
 
+def _heed_keys() -> None:
+    for number in KEYS.values():
+        signal.signal(number, signal.SIG_DFL)
+
+
 def is_live(block: str) -> bool:
     """Whether a block needs a network that runs: a session at a terminal, or code that names an address."""
     return TERMINAL.match(block) is not None or PORT.search(block) is not None
@@ -87,6 +92,8 @@ class Terminal:
             text=True,
             # A group of its own, to which keys go, as those of a terminal do.
             start_new_session=True,
+            # Tests that run in the background may have been told to ignore keys.
+            preexec_fn=_heed_keys,
         )
         self._status = 0
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
