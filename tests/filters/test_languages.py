@@ -245,6 +245,7 @@ ERRORS: list[tuple[Language, str, int, str]] = [
     ("sql", "lower(a) = 'x'", 0, "a function that filters have"),
     ("sql", "t < timestamp '2013-02-30'", 14, "day is out of range"),
     ("sql", "tags contains 'eu'", 5, r"'eu' in tags of a list, contains\(tags, 'eu'\) of text"),
+    ("sql", "tags contains 5", 5, r"write 5 in tags of a list, found"),
     ("sql", "tags has 5 and a = 1", 5, "write 5 in tags of a list"),
     ("sql", "tags contains", 5, "an operator .=, "),
     ("sql", "tags[0] = 'x'", 4, "lists have no places: 'a' in tags"),

@@ -16,6 +16,10 @@ ANSWERED_KEEPS: Final = 3
 Of what is no longer kept, the answer says how many events there were, so that nobody is told in vain."""
 
 
+FIRST_TURN: Final = 1
+"""The turn of a publisher that is at its first broker."""
+
+
 class Publisher(NamedTuple):
     """Whoever publishes on a tree."""
 

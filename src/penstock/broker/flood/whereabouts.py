@@ -12,10 +12,7 @@ from typing import Final
 import msgspec
 
 from penstock.broker.flood.messages import Life, Publishes, Whereabouts
-from penstock.broker.publishers import ANSWERED_KEEPS, Publisher
-
-_FIRST_TURN: Final = 1
-"""The turn of a publisher that is at its first broker."""
+from penstock.broker.publishers import ANSWERED_KEEPS, FIRST_TURN, Publisher
 
 _PUBLISHERS_MAX: Final = 10_000
 """With more, nobody knows any longer whether something was missed."""
@@ -227,7 +224,7 @@ class Register:
                 continue
             before = {turn for at, _count, turn in known.publisher.acked if at < since}
             others = {turn for turn, at in known.lives.items() if at in accounted or not self._is_over(at)}
-            count += known.publisher.acked_since(since, before | {_FIRST_TURN}, waited, others)
+            count += known.publisher.acked_since(since, before | {FIRST_TURN}, waited, others)
         return count
 
     def _is_over(self, life: tuple[str, int]) -> bool:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from penstock.broker.clients import Clients
 from penstock.broker.effects import UNKNOWN, Behind, Missed, Replay
-from penstock.broker.publishers import ANSWERED_KEEPS, Publisher
+from penstock.broker.publishers import ANSWERED_KEEPS, FIRST_TURN, Publisher
 from penstock.broker.table import Table
 from penstock.broker.trees.outbox import Outbox
 from penstock.broker.trees.reports import reported
@@ -38,9 +38,6 @@ _GAPS_MAX: Final = 10_000
 
 _EARLIER: Final = "?"
 """Before an origin: the tree of its earlier broker, which is not known here."""
-
-_FIRST_TURN: Final = 1
-"""The turn of a publisher that is still at its first broker."""
 
 _PLANTED_SLACK_S: Final = 2.0
 """Seconds by which a tree may be older than what is heard of it: that was under way for a while."""
@@ -191,7 +188,7 @@ class Catching:
         """
         client, publisher = self._clients[link], self._trees.publisher(tree)
         origin, turn, _acked = publisher
-        if not origin or turn <= _FIRST_TURN or origin.startswith(f"{client.origin}/"):
+        if not origin or turn <= FIRST_TURN or origin.startswith(f"{client.origin}/"):
             # Of what it has published itself, nothing was acknowledged before it had dealt with it.
             return
         since = client.missing_since
@@ -200,7 +197,7 @@ class Catching:
             since = client.wants_since
         if not has_come or not self._has_earlier(origin, turn):
             # It may have been anywhere since its first broker.
-            left = Publisher(origin, _FIRST_TURN)
+            left = Publisher(origin, FIRST_TURN)
             earlier = _EARLIER + origin
             self._note(earlier, since, link, Asker(0, since, now + ANSWERED_KEEPS * self._keep), left)
             self._weigh(earlier)

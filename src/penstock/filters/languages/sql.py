@@ -416,7 +416,8 @@ class _Parser:
         if word in _LIKE_CONTAINS and following and following[0][0] == "literal":
             value: Scalar = following[0][1]  # type: ignore[assignment]
             written, name = f"{write_literal(value):.60}", write_name(attribute)
-            return f"an operator; write {written} in {name} of a list, contains({name}, {written}) of text"
+            of_text = f", contains({name}, {written}) of text" if isinstance(value, str) else ""
+            return f"an operator; write {written} in {name} of a list{of_text}"
         return "an operator (=, !=, <, <=, >, >=, in, between, like, ilike, rlike, is null)"
 
     def _here(self, attribute: str, operator: str, value: object) -> Constraint:
